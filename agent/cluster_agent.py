@@ -28,7 +28,7 @@ from samerack.election.metrics import ElectionCollector
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.reporting.report_service import ReportService
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 log = structlog.get_logger("agent")
 

@@ -14,7 +14,7 @@ from samerack.agent.assembly import AgentParts
 from samerack.agent.group_status import FENCED, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.led_groups import named
 from samerack.common.service import Service
-from samerack.traffic.model import Gap
+from samerack.traffic.snapshot import Gap
 
 _STALE_SECONDS: Final = 30.0
 _UNMATCHED: Final = "the pattern matches no group: check it; the agent leads what it will match"

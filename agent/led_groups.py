@@ -20,7 +20,7 @@ from samerack.cluster.wire import Wire
 from samerack.common.patterns import fits, included, is_pattern
 from samerack.common.service import Service
 from samerack.election.leadership_state import LeadershipState
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic.describe import listed
 from samerack.traffic.groups import ListedGroup
 

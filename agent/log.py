@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 
 from samerack.auth.kafka_config import secrets_of
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 _MASK: Final = "***"
 _BYTES: Final = "kafka.protocol.parser"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 if TYPE_CHECKING:
     from samerack.agent.settings_source import SettingsSource
-    from samerack.settings.model import Settings
+    from samerack.settings.all_settings import Settings
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "OPENBLAS_NUM_THREADS": "1",

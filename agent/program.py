@@ -32,7 +32,7 @@ from samerack.agent.web.server import WebServer, application
 from samerack.cluster.client import reception
 from samerack.common.patterns import EVERY
 from samerack.planning import planner
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.settings.showing import OtelSettings
 
 log = structlog.get_logger("agent")

@@ -14,7 +14,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.settings_source import SettingsSource
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.service import Service
-from samerack.settings.model import Settings, difference
+from samerack.settings.all_settings import Settings, difference
 
 log = structlog.get_logger("settings")
 

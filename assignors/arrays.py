@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from samerack.assignors.arrays import dense_rank, ranges, stable_order
-from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array
+from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array
 from samerack.assignors.solvers import Network, residual_closure, solve
 
 ROUNDS_AT_MEAN: Final = 4

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from samerack.assignors.arrays import starts_of
-from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 from samerack.assignors.topics import TopicTable, topic_table
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

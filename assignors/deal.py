@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from samerack.assignors.arrays import IntArray, ranges, stable_order
-from samerack.assignors.model import NOBODY, Int32Array, Int64Array
+from samerack.assignors.problem import NOBODY, Int32Array, Int64Array
 
 _POSITION_BITS: Final = 32
 """Precision of the position of a unit among those of its holder."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from samerack.assignors.model import NOBODY, BoolArray, Cost, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Cost, Int32Array, Problem
 
 
 def cross_rack_mask(problem: Problem, owner: Int32Array) -> BoolArray:

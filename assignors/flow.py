@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from samerack.assignors.arrays import IntArray, combine, dense_rank, is_in, ranges, stable_order
 from samerack.assignors.deal import Arcs, Classes, hand_out
-from samerack.assignors.model import AssignmentError, BoolArray, Int32Array, Int64Array
+from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, Int64Array
 from samerack.assignors.sample import Ends, solve_by_sample
 from samerack.assignors.solvers import Network, fold, node_prices, solve
 from samerack.assignors.units import Seats, Units

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from samerack.assignors.arrays import SCATTER, IntArray, ranges
-from samerack.assignors.model import AssignmentError, Int32Array, Int64Array
+from samerack.assignors.problem import AssignmentError, Int32Array, Int64Array
 from samerack.assignors.solvers import (
     Network,
     fold,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from samerack.assignors.model import AssignmentError, BoolArray, Int32Array, Int64Array
+from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, Int64Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from samerack.assignors.arrays import starts_of
-from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array
+from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Int64Array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Problem
 
 
 def transferring(problem: Problem, owner: Int32Array) -> BoolArray:

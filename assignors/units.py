@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from samerack.assignors.arrays import IntArray, combine, first_of_each
-from samerack.assignors.model import Int32Array, Int64Array
+from samerack.assignors.problem import Int32Array, Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

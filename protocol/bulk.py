@@ -22,7 +22,7 @@ from samerack.protocol.consumer import (
     decode_subscription,
     read_topics,
 )
-from samerack.protocol.model import NO_PARTITIONS, Int32Array, Subscription, TopicPartitions
+from samerack.protocol.values import NO_PARTITIONS, Int32Array, Subscription, TopicPartitions
 from samerack.protocol.wire import BIG_INT16, BIG_INT32, INT16, INT32, SMALLEST_RUN
 
 if TYPE_CHECKING:

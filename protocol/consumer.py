@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Assignment, Int32Array, Subscription, TopicPartitions
+from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, Assignment, Int32Array, Subscription, TopicPartitions
 from samerack.protocol.wire import (
     BIG_INT32,
     INT16,

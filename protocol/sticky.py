@@ -16,11 +16,11 @@ import numpy as np
 from samerack.protocol.consumer import GENERATION_SINCE, NO_GENERATION
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import computed_order, string_hash
-from samerack.protocol.model import NO_PARTITIONS, StickyUserData, TopicPartitions
+from samerack.protocol.values import NO_PARTITIONS, StickyUserData, TopicPartitions
 from samerack.protocol.wire import INT32, read_integer, read_runs, write_integer, write_runs
 
 if TYPE_CHECKING:
-    from samerack.protocol.model import Int32Array, Subscription
+    from samerack.protocol.values import Int32Array, Subscription
 
 STICKY: Final = "sticky"
 COOPERATIVE_STICKY: Final = "cooperative-sticky"

@@ -11,7 +11,7 @@ from struct import error as struct_error
 from typing import Final
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_model import MAX_VERSION, NEVER, UNKNOWN_VERSION, AssignmentInfo, Pairs, StreamsTask
+from samerack.protocol.streams_values import MAX_VERSION, NEVER, UNKNOWN_VERSION, AssignmentInfo, Pairs, StreamsTask
 from samerack.protocol.wire import INT32, read_count, read_integer
 
 UINT16: Final = Struct(">H")

@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_model import (
+from samerack.protocol.streams_values import (
     LATEST_OFFSET,
     MAX_VERSION,
     UNKNOWN_OFFSET_SUM,

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import TopicPartitions, from_flat
+from samerack.protocol.values import TopicPartitions, from_flat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from samerack.protocol.model import Int32Array
+    from samerack.protocol.values import Int32Array
 
 INT16: Final = Struct(">h")
 INT32: Final = Struct(">i")

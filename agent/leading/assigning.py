@@ -37,8 +37,8 @@ from samerack.planning.problem import TopicTables, problem_of
 from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
-from samerack.settings.model import Settings
+from samerack.protocol.values import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
+from samerack.settings.all_settings import Settings
 from samerack.traffic.weights import Weights
 
 Weigh = Callable[[str], Weights | None]

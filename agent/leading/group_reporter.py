@@ -27,7 +27,7 @@ from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.events.rebalances import Rebalances
 from samerack.planning.members import members_of_view
 from samerack.reporting.verify_racks import rack_warnings
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 
 @dataclass(kw_only=True, eq=False)

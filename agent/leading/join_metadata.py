@@ -6,8 +6,8 @@ A changed subscription makes a follower's JoinGroup start a rebalance, so the ag
 from __future__ import annotations
 
 from samerack.protocol.consumer import NO_GENERATION, encode_subscription
-from samerack.protocol.model import NO_PARTITIONS, Subscription
 from samerack.protocol.sticky import COOPERATIVE_STICKY, encode_cooperative_sticky, encode_sticky
+from samerack.protocol.values import NO_PARTITIONS, Subscription
 
 
 class JoinMetadata:

@@ -25,7 +25,7 @@ from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.supervisor.line import MemberIdentity
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError

@@ -31,7 +31,7 @@ from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMemb
 from samerack.cluster.group_questions import describe_groups
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.model import NO_PARTITIONS
+from samerack.protocol.values import NO_PARTITIONS
 from samerack.settings.leading import LeadingSettings
 
 RESERVE_SECONDS: Final = 2.0

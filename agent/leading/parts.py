@@ -29,7 +29,7 @@ from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.watch import ClusterWatch
 from samerack.events import EventLog
 from samerack.events.rebalances import Rebalances
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 _REBALANCES: Final = 5
 """A pause is expected to be like the median of so many."""

@@ -27,7 +27,7 @@ from samerack.agent.policy import (
 )
 from samerack.agent.policy.measured import UNMEASURED, Measured, byte_rates
 from samerack.agent.policy.requests import RebalanceRequest
-from samerack.assignors.model import NOBODY, Problem
+from samerack.assignors.problem import NOBODY, Problem
 from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import SettledCluster, changed_topics
@@ -36,7 +36,7 @@ from samerack.planning import planner
 from samerack.planning.coverage import owned_counts
 from samerack.planning.members import members_of_view
 from samerack.planning.problem import partitions_changed, problem_of
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.weights import Weights
 

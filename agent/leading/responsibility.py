@@ -13,7 +13,7 @@ from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.policy.back_off import BackOffState, backed_off
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.election.leadership_state import LeadershipState
-from samerack.election.model import lead
+from samerack.election.messages import lead
 
 
 class Responsibility:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from samerack.agent.pod.model import SourceAnswer
+from samerack.agent.pod.source_answers import SourceAnswer
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
 from samerack.settings.pod import PodSettings
 

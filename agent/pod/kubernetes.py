@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from samerack.agent.pod.model import SourceAnswer
+from samerack.agent.pod.source_answers import SourceAnswer
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, ask
 from samerack.settings.pod import PodSettings

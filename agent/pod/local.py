@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from samerack.agent.pod.model import SourceAnswer
+from samerack.agent.pod.source_answers import SourceAnswer
 from samerack.settings.pod import PodSettings
 
 _MAX_BYTES: Final = 1 << 20

@@ -10,8 +10,8 @@ from typing import Final
 from samerack.agent.pod.cloud import zones_of_this_machine
 from samerack.agent.pod.kubernetes import zones_of_this_pod
 from samerack.agent.pod.local import from_file, from_label, from_variable
-from samerack.agent.pod.model import OwnRack, SourceAnswer, rack_of
-from samerack.settings.model import Settings
+from samerack.agent.pod.source_answers import OwnRack, SourceAnswer, rack_of
+from samerack.settings.all_settings import Settings
 from samerack.settings.pod import PodSettings, RackSource
 
 _SOURCES: Final[Mapping[RackSource, Callable[[PodSettings, Mapping[str, str]], SourceAnswer]]] = {

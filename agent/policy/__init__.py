@@ -13,8 +13,8 @@ the comparison of rebalances with their prediction.
 from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Changes, CrossRackShare, GroupCondition
 from samerack.agent.policy.decide import PolicyState, decide, fresh, remembering
-from samerack.agent.policy.model import SECONDS_PER_DAY, Action, Decision, Rules, rules_of
 from samerack.agent.policy.reasons import EXEMPT, REFUSALS, TRIGGERS, WAITS, Reason
+from samerack.agent.policy.rules import SECONDS_PER_DAY, Action, Decision, Rules, rules_of
 
 __all__ = [
     "EXEMPT",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from samerack.agent.policy.condition import CrossRackShare, GroupCondition
-from samerack.agent.policy.model import TOLERANCE, Rules
+from samerack.agent.policy.rules import TOLERANCE, Rules
 
 UNDISTURBED_SECONDS: Final = 60.0
 MAX_OTHERS: Final = 3

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from samerack.agent.policy.model import Rules
 from samerack.agent.policy.reasons import Reason
+from samerack.agent.policy.rules import Rules
 
 HOUR_SECONDS: Final = 3600.0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.agent.policy.requests import RebalanceRequest
-from samerack.assignors.model import Cost
+from samerack.assignors.problem import Cost
 from samerack.common import words
 
 MAX_ROUNDS: Final = 5

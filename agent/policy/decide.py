@@ -11,8 +11,8 @@ from samerack.agent.policy import budget as budgets
 from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.budget import Budget
 from samerack.agent.policy.condition import GroupCondition
-from samerack.agent.policy.model import TOLERANCE, Action, Decision, Rules
 from samerack.agent.policy.reasons import Reason, why_cheaper
+from samerack.agent.policy.rules import TOLERANCE, Action, Decision, Rules
 from samerack.agent.policy.windows import next_opening
 
 _ERRORS: Final = 2.0

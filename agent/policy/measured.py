@@ -17,7 +17,7 @@ from samerack.common.errors import SettingsError
 from samerack.common.money import PriceTable
 from samerack.planning.byte_shares import Rates, known_crossing, row_of, share_of_owners
 from samerack.planning.planner import Plan
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.production import Rates as UncertainRates

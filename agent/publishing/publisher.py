@@ -28,9 +28,9 @@ from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.service import Service
 from samerack.events import Event
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic.board import Published
-from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import Gap, GroupTraffic, TrafficSnapshot
 
 log = structlog.get_logger("publishing")
 

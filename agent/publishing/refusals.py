@@ -8,7 +8,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from samerack.agent.publishing.metrics import TopicRefusal
-from samerack.traffic.model import Gap
+from samerack.traffic.snapshot import Gap
 
 REFUSED_SECONDS: Final = 30.0
 """An operator has to act: trying more often only fills the brokers' logs."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from samerack.assignors.model import Problem
+from samerack.assignors.problem import Problem
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.records import UNKNOWN, MemberState, TopicState
-from samerack.traffic.model import GroupTraffic, ObservedMember, PartitionTraffic
+from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
 
 MIN_SECONDS: Final = 5.0
 """Between two states of one group."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samerack.agent.publishing.outbox import Kind
 from samerack.common.errors import SettingsError
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 
 def topics_of(settings: Settings) -> dict[Kind, str]:

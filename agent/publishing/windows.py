@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from samerack.traffic.model import FlowKey, Totals, Volume
+from samerack.traffic.snapshot import FlowKey, Totals, Volume
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) it is unknown when the bytes were read: they count at its end."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.question import PlanQuestion
+from samerack.assignors.streams.application import ApplicationState, KafkaStreamsState, ProcessId, TaskInfo
 from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskInfo
 from samerack.assignors.streams.weighing import partitions_of, weighed
 
 _RACK_TAG: Final = "rack"

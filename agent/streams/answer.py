@@ -12,8 +12,8 @@ from typing import Any
 from samerack.agent.streams.figures import Summary
 from samerack.agent.streams.making import MadePlan
 from samerack.agent.streams.question import VERSION
+from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
-from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
 from samerack.assignors.streams.reads import reads_of
 
 Assignments = Mapping[ProcessId, KafkaStreamsAssignment]

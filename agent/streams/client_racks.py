@@ -9,7 +9,7 @@ from itertools import chain
 from samerack.agent.streams.context import Rackless
 from samerack.cluster.racks import Hosts, client_id_of, member_rack
 from samerack.settings.leading import RackSettings
-from samerack.traffic.model import GroupTraffic, ObservedMember
+from samerack.traffic.snapshot import GroupTraffic, ObservedMember
 
 
 def client_racks(

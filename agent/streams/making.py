@@ -13,9 +13,9 @@ from samerack.agent.streams.adapting import adapted, without_lags
 from samerack.agent.streams.context import PlanContext
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, subscription_of
 from samerack.agent.streams.question import PlanQuestion
+from samerack.assignors.streams.application import ApplicationState, ProcessId
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.builtin import ASSIGNORS
-from samerack.assignors.streams.model import ApplicationState, ProcessId
 from samerack.assignors.streams.plugin import (
     AssignmentError,
     GroupAssignment,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from samerack.agent.streams.question import PlanQuestion
+from samerack.assignors.streams.application import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, TaskAssignment
 from samerack.assignors.streams.registry import Request
 from samerack.assignors.streams.sticky import fallback_prior

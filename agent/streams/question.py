@@ -13,10 +13,17 @@ from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from samerack.agent.streams.context import MAX_NAME
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import (
+    KafkaStreamsState,
+    ProcessId,
+    TaskId,
+    TaskInfo,
+    TaskTopicPartition,
+    task_id,
+)
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.lag_table import SharedLags
-from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId, TaskInfo, TaskTopicPartition, task_id
 
 VERSION: Final = 1
 _KINDS: Final = {1: (True, False), 2: (False, True), 3: (True, True)}

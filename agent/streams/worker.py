@@ -23,7 +23,7 @@ from samerack.agent.streams.context import Caller, PlanContext, Rackless
 from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, find_in, subscription_of
 from samerack.agent.streams.question import VERSION, PlanQuestion, PlanQuestionError, read_question
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment, group_assignment
 from samerack.common.errors import one_line

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.web.body import JSON, refusal
 from samerack.events import MAX_ASKED, Kind
-from samerack.events.model import all_to_json
+from samerack.events.event import all_to_json
 from samerack.reporting import findings, group_history, group_lag, host_racks, report
 from samerack.reporting.report_service import ReportService
 

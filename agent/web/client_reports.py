@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from samerack.agent.web.body import BodyReader, RequestError, refusal
 from samerack.agent.web.guard import refused_change
-from samerack.traffic.model import ObservedMember
+from samerack.traffic.snapshot import ObservedMember
 from samerack.traffic.statistics import MAX_BYTES, StatisticsError
 
 Take = Callable[[str, bytes, str | None], ObservedMember]

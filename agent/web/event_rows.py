@@ -12,7 +12,7 @@ from typing import Final
 
 from samerack.agent.group_status import INSIDE
 from samerack.common import words
-from samerack.events.model import Event
+from samerack.events.event import Event
 from samerack.events.words import cause, duration, figures, happened, reason
 
 _NEAR_SECONDS: Final = 10.0

@@ -24,7 +24,7 @@ from samerack.assignors.balance import Spread, Ways, least_unequal
 from samerack.assignors.consumer.loads import cheapest_spread
 from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.flow import place
-from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, Int32Array, Int64Array, Problem
 from samerack.assignors.units import SeatClaims, Seats, Units, seats_by_kind
 
 

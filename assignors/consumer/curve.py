@@ -11,12 +11,12 @@ import numpy as np
 from samerack.assignors.consumer.optimal import DEFAULTS, Options
 from samerack.assignors.consumer.optimal import assign as assign_optimal
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Cost
+from samerack.assignors.problem import NOBODY, Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from samerack.assignors.model import Int32Array, Problem
+    from samerack.assignors.problem import Int32Array, Problem
 
 STEPS: Final = (1, 2, 5)
 """Skews to try: these, ten times these, and so on."""

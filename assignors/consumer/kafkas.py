@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from samerack.assignors.arrays import starts_of
-from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 
 
 def utf16_order(name: str) -> bytes:

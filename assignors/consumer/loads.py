@@ -14,7 +14,7 @@ import numpy as np
 from samerack.assignors.arrays import combine, first_of_each, ranges
 from samerack.assignors.balance import Spread, Ways, least_unequal, least_unequal_loads
 from samerack.assignors.consumer.locality import Locality
-from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, Int32Array, Int64Array, Problem
 from samerack.assignors.solvers import Network, reduced_costs, solve
 
 

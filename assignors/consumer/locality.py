@@ -13,7 +13,7 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, dense_rank, first_of_each, row_codes
 from samerack.assignors.build import check_weights
-from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 
 _FEW: Final = 128
 """Numbers up to which a dictionary finds distinct rows faster than numpy."""

@@ -36,7 +36,7 @@ from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.consumer.spread import spread_topics
 from samerack.assignors.consumer.spread_exact import Room, spread_exactly
 from samerack.assignors.flow import place
-from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 from samerack.assignors.units import Seats, Units, one_claim_each
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
-from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

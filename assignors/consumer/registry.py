@@ -14,7 +14,7 @@ from samerack.assignors.consumer.optimal import DEFAULTS, Options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samerack.assignors.model import Int32Array, Problem
+    from samerack.assignors.problem import Int32Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ import numpy as np
 from samerack.assignors.arrays import combine, dense_rank, first_of_each, stable_order, starts_of
 from samerack.assignors.consumer.locality import Locality
 from samerack.assignors.consumer.spread_exact import count_cells
-from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
 
 _MAX_CELLS: Final = 1 << 23
 """Members times topics above which the counts would need too much memory."""

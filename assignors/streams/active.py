@@ -16,11 +16,11 @@ import numpy as np
 
 from samerack.assignors.arrays import SCATTER, ranges
 from samerack.assignors.flow import place, place_with_prices
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.units import Seats, Units, one_claim_each, seats_by_kind
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import Int32Array, Int64Array
+    from samerack.assignors.problem import Int32Array, Int64Array
 
 MAX_PAIRS: Final = 400_000
 """Pairs up to which all are used from the start."""

@@ -11,8 +11,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from samerack.assignors.model import AssignmentError as InvalidError
-from samerack.assignors.streams.model import ProcessId, TaskId
+from samerack.assignors.problem import AssignmentError as InvalidError
+from samerack.assignors.streams.application import ProcessId, TaskId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,14 +10,14 @@ import heapq
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType, assignment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from samerack.assignors.streams.application import KafkaStreamsState, ProcessId, TaskId
     from samerack.assignors.streams.intern import Move
-    from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
 
 
 class TaskHolder:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Final
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 
 
 class Strategy(Enum):

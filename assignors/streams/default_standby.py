@@ -20,8 +20,8 @@ from samerack.assignors.streams.reads import reads_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from samerack.assignors.streams.application import ApplicationState, TaskId
     from samerack.assignors.streams.intern import Holder
-    from samerack.assignors.streams.model import ApplicationState, TaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskTopicPartition
+    from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId, TaskTopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,8 @@ from samerack.assignors.streams.rules import tag_warnings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from samerack.assignors.streams.application import ApplicationState
     from samerack.assignors.streams.board import TaskHolder
-    from samerack.assignors.streams.model import ApplicationState
 
 COSTS: Final = Costs(traffic=10, non_overlap=1)
 """Costs if none are configured: few reads across racks before few moves (KIP-925, 4.B.III)."""

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import numpy as np
 
 from samerack.assignors.arrays import combine, count_rows, dense_rank, first_of_each
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import TaskId
 from samerack.assignors.streams.assignment import Assignments, KafkaStreamsAssignment, Plan, TaskType
-from samerack.assignors.streams.model import TaskId
 from samerack.assignors.streams.reads import reads_of
 from samerack.assignors.streams.tags import unrestrained
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from samerack.assignors.model import Int32Array, Int64Array
-    from samerack.assignors.streams.model import ApplicationState, ProcessId
+    from samerack.assignors.problem import Int32Array, Int64Array
+    from samerack.assignors.streams.application import ApplicationState, ProcessId
     from samerack.assignors.streams.standby_model import Standbys
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from samerack.assignors.streams.model import ProcessId, TaskId, TaskInfo, TaskTopicPartition
+    from samerack.assignors.streams.application import ProcessId, TaskId, TaskInfo, TaskTopicPartition
 
 FIRST_TABLE: Final = 16
 """Buckets of a new HashMap (Java 8 and later); it doubles when three quarters are used."""

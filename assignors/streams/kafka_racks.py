@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from samerack.assignors.streams.active import Costs
+    from samerack.assignors.streams.application import ApplicationState, TaskId
     from samerack.assignors.streams.board import Board, TaskHolder
-    from samerack.assignors.streams.model import ApplicationState, TaskId
 
     MoveRule = Callable[[TaskHolder, TaskHolder, TaskId], bool]
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.model import LATEST_OFFSET
+from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import LATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
-    from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
+    from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.streams.application import KafkaStreamsState, ProcessId, TaskId
 
 UNBOUNDED: Final = 2**63 - 1
 """The acceptable recovery lag with which every client counts as caught up (`Long.MAX_VALUE`)."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.intern import held_by
 from samerack.assignors.streams.java_sets import in_queue_order
@@ -20,9 +20,9 @@ from samerack.assignors.streams.java_sets import in_queue_order
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from samerack.assignors.streams.application import TaskId
     from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.lag_table import LagTable
-    from samerack.assignors.streams.model import TaskId
 
 _load: Final[Callable[[TaskHolder], float]] = attrgetter("load")
 

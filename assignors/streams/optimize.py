@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.configs import Strategy
@@ -36,8 +36,8 @@ from samerack.assignors.streams.tags import Tagged, optimize_tagged
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from samerack.assignors.streams.application import TaskId
     from samerack.assignors.streams.intern import Holder, Move
-    from samerack.assignors.streams.model import TaskId
     from samerack.assignors.streams.rules import RackAwareOptimizationParams
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, Plan, TaskType, assignment_of
 
 if TYPE_CHECKING:
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
+    from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId
 
 
 class AssignmentError(Enum):

@@ -34,9 +34,9 @@ from samerack.assignors.streams.rules import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from samerack.assignors.streams.application import ApplicationState, TaskId
     from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.kafka_racks import MoveRule
-    from samerack.assignors.streams.model import ApplicationState, TaskId
 
 STATELESS: Final = Costs(traffic=1, non_overlap=0)
 """Costs of stateless tasks: they may move freely (KIP-925, 4.E)."""

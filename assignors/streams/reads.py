@@ -9,13 +9,13 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from samerack.assignors.streams.application import TaskReads
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.model import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from samerack.assignors.streams.model import ApplicationState, Read, TaskInfo, TaskTopicPartition
+    from samerack.assignors.streams.application import ApplicationState, Read, TaskInfo, TaskTopicPartition
 
 _read: Final[Callable[[TaskTopicPartition], tuple[frozenset[str] | None, int]]] = attrgetter("racks", "weight")
 _RELEVANT: Final[Mapping[tuple[TaskType, bool], Callable[[TaskTopicPartition], bool]]] = {

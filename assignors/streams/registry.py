@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.streams.application import ApplicationState
     from samerack.assignors.streams.plugin import TaskAssignment
     from samerack.assignors.streams.rules import Obstacle
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.configs import Strategy, strategy_named
 from samerack.assignors.streams.reads import reads_of, relevant_partitions
@@ -17,8 +17,8 @@ from samerack.assignors.streams.reads import reads_of, relevant_partitions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from samerack.assignors.streams.application import ApplicationState, TaskId
     from samerack.assignors.streams.assignment import TaskType
-    from samerack.assignors.streams.model import ApplicationState, TaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

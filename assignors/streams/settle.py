@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import LATEST_OFFSET
 from samerack.assignors.streams.assignment import Plan, TaskType
-from samerack.assignors.streams.model import LATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from samerack.assignors.streams.application import ApplicationState, KafkaStreamsState
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState
     from samerack.assignors.streams.registry import Outcome, Request
 
 MAX_ROUNDS: Final = 50

@@ -27,7 +27,7 @@ from samerack.assignors.streams.standby_deal import deal
 from samerack.assignors.streams.standby_model import FlowArcs, PoolUnits, StandbyFlow, free_arcs, solve_layers
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
     from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.standby_model import Standbys
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
     from samerack.assignors.streams.standby_model import StandbyFlow, Standbys
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from samerack.assignors.arrays import IntArray
-    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ from samerack.assignors.streams.sticky_rank import Rank, Ranking
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.streams.application import ApplicationState
 
 COSTS: Final = Costs(traffic=1, non_overlap=10)
 """Costs if none are configured: tasks stay rather than follow racks (Kafka 4.3, both sticky assignors)."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from collections.abc import Set as AbstractSet
 
+    from samerack.assignors.streams.application import TaskId
     from samerack.assignors.streams.board import Board
-    from samerack.assignors.streams.model import TaskId
     from samerack.assignors.streams.sticky_numbers import Numbers
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.streams.application import ApplicationState
 
 Fullness: TypeAlias = tuple[float, int]
 Entry: TypeAlias = tuple[float, int, int, int]

@@ -12,8 +12,8 @@ from samerack.assignors.streams.rack_steps import STATELESS
 
 if TYPE_CHECKING:
     from samerack.assignors.streams.active import Costs
+    from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
     from samerack.assignors.streams.rack_steps import Gates
 
 Rank: TypeAlias = tuple[int, int, int, int]

@@ -18,7 +18,7 @@ from samerack.assignors.streams.standby import cost_of, optimize_standby
 from samerack.assignors.streams.standby_model import FlowArcs, Standbys, free_arcs, keep_or_take, solve_layers
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
     from samerack.assignors.streams.active import Costs
 
 TURNS: Final = 30

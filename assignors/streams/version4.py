@@ -15,16 +15,16 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.application import TaskId
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.intern import complete, intern_clients, moves_of, standbys_of, with_moved_standbys
-from samerack.assignors.streams.model import TaskId
 from samerack.assignors.streams.standby import optimize_standby
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samerack.assignors.model import BoolArray, Int32Array
-    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.problem import BoolArray, Int32Array
+    from samerack.assignors.streams.application import ApplicationState
     from samerack.assignors.streams.standby_model import Standbys
 
 PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 from samerack.assignors.streams import ha, sticky
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.application import TaskInfo
 from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.model import TaskInfo
 
 Partition: TypeAlias = tuple[str, int]
 """Topic and number."""

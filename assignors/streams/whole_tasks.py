@@ -14,11 +14,11 @@ from uuid import UUID
 import numpy as np
 
 from samerack.assignors.arrays import count_rows
-from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
+from samerack.assignors.streams.application import KafkaStreamsState, ProcessId, TaskId
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.board import Board, balance_over_threads, deal_in_turn
-from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
 
 _COSTS: Final = Costs(traffic=1, non_overlap=0)
 

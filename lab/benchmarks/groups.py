@@ -14,7 +14,7 @@ from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, tabl
 from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Int32Array, Problem
 from samerack.offline.assign import answer_of
 from samerack.protocol.consumer import encode_assignments
 from tests.parity.cases import random_case

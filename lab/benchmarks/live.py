@@ -27,11 +27,11 @@ from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, tabl
 from samerack.agent.leading.assigning import Assigning
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Int32Array, Problem
 from samerack.cluster.group_member import Joined
 from samerack.planning import planner
 from samerack.protocol.consumer import decode_assignment, encode_subscription
-from samerack.protocol.model import Subscription
+from samerack.protocol.values import Subscription
 from samerack.settings.loading import load
 from tests.parity.peer import Peer
 from tests.parity.plans import rank

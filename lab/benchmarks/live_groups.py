@@ -15,11 +15,11 @@ import numpy as np
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer import optimal
-from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Int32Array, Problem
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
 from samerack.protocol.consumer import encode_subscription
-from samerack.protocol.model import Subscription, from_flat
 from samerack.protocol.sticky import encode_cooperative_sticky
+from samerack.protocol.values import Subscription, from_flat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

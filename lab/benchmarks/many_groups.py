@@ -16,7 +16,7 @@ from kafka.protocol.consumer.group import JoinGroupRequest, OffsetCommitRequest,
 from samerack.cluster.group_questions import find_coordinators
 from samerack.cluster.wire import ANY_BROKER, Question, Wire
 from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.model import Assignment, Subscription, from_pairs
+from samerack.protocol.values import Assignment, Subscription, from_pairs
 
 GROUPS: Final = 2_000
 TOPICS: Final = 200

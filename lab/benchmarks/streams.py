@@ -18,7 +18,7 @@ from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, tabl
 from samerack.agent.streams.context import PlanContext
 from samerack.agent.streams.worker import Planner, warm_up
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.model import LATEST_OFFSET
+from samerack.assignors.streams.application import LATEST_OFFSET
 from samerack.offline.streams_answers import OPTIMIZE, answer_line
 from tests.parity.peer import Peer
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from samerack.assignors.build import MemberInput
     from samerack.assignors.consumer.optimal import Options
-    from samerack.assignors.model import AssignmentError
+    from samerack.assignors.problem import AssignmentError
     from samerack.planning.group import assign_group
     from samerack.protocol.consumer import (
         decode_assignment,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         encode_subscription,
     )
     from samerack.protocol.errors import ProtocolError
-    from samerack.protocol.model import Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
+    from samerack.protocol.values import Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
 
 __all__ = [
     "Assignment",
@@ -40,20 +40,20 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "Assignment": "protocol.model",
-    "AssignmentError": "assignors.model",
+    "Assignment": "protocol.values",
+    "AssignmentError": "assignors.problem",
     "MemberInput": "assignors.build",
     "Options": "assignors.consumer.optimal",
     "ProtocolError": "protocol.errors",
-    "Subscription": "protocol.model",
-    "TopicPartitions": "protocol.model",
+    "Subscription": "protocol.values",
+    "TopicPartitions": "protocol.values",
     "assign_group": "planning.group",
     "decode_assignment": "protocol.consumer",
     "decode_subscription": "protocol.consumer",
     "encode_assignment": "protocol.consumer",
     "encode_subscription": "protocol.consumer",
-    "from_pairs": "protocol.model",
-    "to_pairs": "protocol.model",
+    "from_pairs": "protocol.values",
+    "to_pairs": "protocol.values",
 }
 
 

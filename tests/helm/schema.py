@@ -10,7 +10,7 @@ import json
 from typing import Any, Final
 
 from samerack.auth.kafka_config import KNOWN
-from samerack.settings.model import json_schema
+from samerack.settings.all_settings import json_schema
 from tests.helm.chart import CHART
 
 PATH: Final = CHART / "values.schema.json"

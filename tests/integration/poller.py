@@ -10,13 +10,13 @@ from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.members.process import Member
 from lab.sandbox.processes import PATIENCE
 from samerack.reporting.costs import report
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
 from samerack.settings.measuring import MoneySettings
-from samerack.settings.model import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.model import GroupTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot
 from samerack.traffic.watch import TrafficWatch
 
 

@@ -13,7 +13,7 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import GroupMember, Joined
 from samerack.protocol.consumer import decode_assignment, encode_assignment
-from samerack.protocol.model import NO_PARTITIONS, Assignment, from_pairs, to_pairs
+from samerack.protocol.values import NO_PARTITIONS, Assignment, from_pairs, to_pairs
 
 _TURN_SECONDS: Final = 0.1
 

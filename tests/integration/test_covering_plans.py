@@ -10,7 +10,7 @@ from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.protocol.consumer import encode_subscription
-from samerack.protocol.model import Subscription
+from samerack.protocol.values import Subscription
 from tests.integration.raw_member import RawMember
 from tests.integration.scenario import INTERLEAVED, A, Scenario, holds_for
 

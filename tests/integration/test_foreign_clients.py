@@ -20,7 +20,7 @@ from lab.sandbox.clients.initial_rebalances import (
     run_initial_rebalances,
     waiting_agent,
 )
-from lab.sandbox.clients.model import SLACK_SECONDS, Variant
+from lab.sandbox.clients.results import SLACK_SECONDS, Variant
 from lab.sandbox.clients.scenario_group import PLACED
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.group_client import AGENT

@@ -12,10 +12,10 @@ import pytest
 from lab.sandbox.admin import wait_until
 from samerack.election import reader, waiting
 from samerack.election.election import Election
-from samerack.election.model import Advertisement, lead
+from samerack.election.messages import Advertisement, lead
 from samerack.election.places import ROOM
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from tests.integration.cluster import ContainerCluster
 from tests.integration.scenario import holds_for
 

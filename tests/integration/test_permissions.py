@@ -40,8 +40,8 @@ from lab.sandbox.members.process import Member
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.election.asking import GroupAsker
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from tests.docs import ROOT
 from tests.integration.secured import LIMITED_USERS, Secured, led, member
 

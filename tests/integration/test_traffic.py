@@ -14,7 +14,7 @@ from lab.sandbox.members.process import Member
 from samerack.reporting.costs import report
 from samerack.settings.measuring import MoneySettings
 from samerack.settings.prices import price_table
-from samerack.traffic.model import BlindSpot, Family, TrafficSnapshot
+from samerack.traffic.snapshot import BlindSpot, Family, TrafficSnapshot
 from samerack.traffic.statistics import StatisticsError
 from tests.integration.poller import Poller, costs_what_crosses, measured, named
 

@@ -17,7 +17,7 @@ from tests.parity.peer import Peer
 from tests.parity.plans import owners, problem_of
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import Cost
+    from samerack.assignors.problem import Cost
 
 ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "samerack"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samerack.assignors.check import check
-from samerack.assignors.model import NOBODY, AssignmentError, Cost, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, Cost, Int32Array, Problem
 from samerack.offline.assign import Solution, solve
 from samerack.offline.assign_json import parse
 from samerack.offline.assign_json import problem_of as problem_of_question

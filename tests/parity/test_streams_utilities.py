@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from samerack.assignors.streams.application import task_id
 from samerack.assignors.streams.assignment import TaskType, assignment_of
 from samerack.assignors.streams.evaluate import TaskCost, bill
-from samerack.assignors.streams.model import task_id
 from samerack.offline.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
 from samerack.offline.streams_json import Application, StreamsQuestion
 from tests import effort

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Int32Array, Problem
 from tests.parity.cases import Case
 from tests.parity.histories import random_history
 from tests.parity.plans import kafkas_plan, max_of_a_topic, ours, problem_of, rank

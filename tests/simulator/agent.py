@@ -34,7 +34,7 @@ from samerack.agent.policy.back_off_causes import Cause
 from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
 from samerack.events import EventLog
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.loop import SimulatedConnections, VirtualLoop
 from tests.simulator.membership import ObservedMembership, polling

@@ -13,8 +13,8 @@ from samerack.plugins.planning import NAMES, Member, Replicas
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import string_hash
-from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
 from samerack.protocol.sticky import COOPERATIVE_STICKY
+from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.java_maps import put_order
 from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
 from tests.simulator.network import Host

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from samerack.protocol.consumer import decode_subscription, encode_subscription
-from samerack.protocol.model import Subscription
+from samerack.protocol.values import Subscription
 from tests.simulator.coordinator import Coordinator
 from tests.simulator.group import Described, Error, Join, Joined, Protocols, Sync, Synced
 from tests.simulator.timeline import Timeline

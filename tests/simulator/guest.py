@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from samerack.agent.policy.back_off_causes import Cause
-from samerack.protocol.model import to_pairs
+from samerack.protocol.values import to_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Group, GroupMember, Join, State
 

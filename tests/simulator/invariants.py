@@ -18,7 +18,7 @@ from samerack.planning import planner
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
-from samerack.protocol.model import from_pairs
+from samerack.protocol.values import from_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Described, Error, State
 from tests.simulator.guest import Guest

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from samerack.election.choice import choose
-from samerack.election.model import Advertisement, Verdict, lead
+from samerack.election.messages import Advertisement, Verdict, lead
 from tests.simulator.network import Host
 from tests.simulator.timeline import Timeline
 

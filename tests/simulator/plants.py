@@ -30,7 +30,7 @@ from samerack.cluster.group_member import Joined
 from samerack.common.attempts import Attempts
 from samerack.planning import planner
 from samerack.protocol.consumer import encode_subscription
-from samerack.protocol.model import Subscription
+from samerack.protocol.values import Subscription
 
 Patch: TypeAlias = tuple[Any, str, Any]
 """An object, the name of its attribute, and the attribute's value while the bug is there."""

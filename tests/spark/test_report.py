@@ -20,8 +20,8 @@ from samerack.pipeline import stream
 from samerack.pipeline.quarantine import quarantined
 from samerack.pipeline.report import chapters, losses, savings
 from samerack.pipeline.report.chapters import CHAPTER
+from samerack.pipeline.report.fleet_report import FleetReport, GroupLine
 from samerack.pipeline.report.gather import Asked, Tables, gathered
-from samerack.pipeline.report.model import FleetReport, GroupLine
 from samerack.pipeline.simulate import messages
 from samerack.pipeline.simulate_cast import DAY, Fleet
 from samerack.pipeline.sums import FULL

@@ -18,7 +18,7 @@ from lab.sandbox.chaos.means import Means
 from lab.sandbox.chaos.run import RUNS, ChaosRun, run
 from lab.sandbox.chaos.setup import SETUPS
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.history.model import harm
+from lab.sandbox.history.history import harm
 from lab.sandbox.story import Keep, Story, command, complain, evidence, log_console, run_story
 
 _LOG_COLUMNS: Final = 240

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lab.sandbox.chaos.faults import KINDS
 from lab.sandbox.chaos.run import RUNS, ChaosRun, Outcome
-from lab.sandbox.history.model import harm
+from lab.sandbox.history.history import harm
 
 MARGIN_SECONDS: Final = 2.0
 """A partition may stop this much longer than in the run without agents."""

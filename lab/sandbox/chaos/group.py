@@ -20,7 +20,7 @@ from lab.sandbox.contract import RACK_SENDERS
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.group_client import AGENT, GroupClient, assigned
-from lab.sandbox.history.model import History, read_history
+from lab.sandbox.history.history import History, read_history
 from lab.sandbox.members.lines import MemberSettings, Partition, Recorder
 from lab.sandbox.members.process import Event, Member, read_event
 

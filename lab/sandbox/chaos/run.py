@@ -18,7 +18,7 @@ from lab.sandbox.chaos.group import now_ns
 from lab.sandbox.chaos.means import Means
 from lab.sandbox.chaos.world import World
 from lab.sandbox.history.checker import check
-from lab.sandbox.history.model import Bounds, Finding, History
+from lab.sandbox.history.history import Bounds, Finding, History
 from lab.sandbox.history.spans import clipped, longest_stop, stops
 
 _MIN_STOP: Final = 0.05

@@ -14,8 +14,8 @@ from rich.markdown import Markdown
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.clients.initial_rebalances import NAMES, run_initial_rebalances
-from lab.sandbox.clients.model import CLIENTS, DOCUMENTS, Document, Variant, merged, variants
 from lab.sandbox.clients.page import render
+from lab.sandbox.clients.results import CLIENTS, DOCUMENTS, Document, Variant, merged, variants
 from lab.sandbox.clients.scenario_group import ScenarioGroup
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.story import Keep, Story, command, complain, evidence, log_console, run_story, three_brokers

@@ -16,12 +16,12 @@ from typing import Final
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.agents import POLICY
-from lab.sandbox.clients.model import InitialRebalances, Variant
+from lab.sandbox.clients.results import InitialRebalances, Variant
 from lab.sandbox.contract import RACK_NAMES, RACK_SENDERS, RACKS_BY_CLIENT_ID
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.history.checker import check
-from lab.sandbox.history.model import Bounds, History, Kind, read_history
+from lab.sandbox.history.history import Bounds, History, Kind, read_history
 from lab.sandbox.members.lines import MemberSettings, Partition
 from lab.sandbox.members.process import Event, Member
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from lab.sandbox.clients.model import (
+from lab.sandbox.clients.results import (
     CLIENTS,
     ENDS_WHEN_IT_REJOINS,
     Document,

@@ -22,7 +22,7 @@ from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.group import Group, now_ns
 from lab.sandbox.chaos.setup import Setup
 from lab.sandbox.clients.initial_rebalances import AGENT_SETTINGS, NAMES, findings
-from lab.sandbox.clients.model import ENDS_WHEN_IT_REJOINS, ScenarioRun, Step, Variant
+from lab.sandbox.clients.results import ENDS_WHEN_IT_REJOINS, ScenarioRun, Step, Variant
 from lab.sandbox.commands import samerack
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.group_client import AGENT

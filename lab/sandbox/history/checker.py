@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from lab.sandbox.history.model import Bounds, Finding, History, Kind, Span
+from lab.sandbox.history.history import Bounds, Finding, History, Kind, Span
 from lab.sandbox.history.spans import by_partition, reads, spans, stops, written
 from lab.sandbox.members.lines import Partition
 from lab.sandbox.members.process import Event

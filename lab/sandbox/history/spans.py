@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from lab.sandbox.history.model import Finding, History, Kind, Span
+from lab.sandbox.history.history import Finding, History, Kind, Span
 from lab.sandbox.members.lines import Partition
 from lab.sandbox.members.process import Event
 

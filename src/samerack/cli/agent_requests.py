@@ -11,9 +11,9 @@ import typer
 from samerack.agent import log
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
+from samerack.settings.all_settings import Settings
 from samerack.settings.cures import agent_url, reach_agent
 from samerack.settings.flags import settings_from
-from samerack.settings.model import Settings
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _ANSWER_SECONDS: Final = 5.0

@@ -30,10 +30,10 @@ from samerack.reporting.findings import Findings
 from samerack.reporting.group_lag import GroupLag
 from samerack.reporting.measuring import Measuring
 from samerack.reporting.report import Report
+from samerack.settings.all_settings import Settings
 from samerack.settings.clusters import only_cluster
 from samerack.settings.cures import agent_url, command
 from samerack.settings.flags import settings_from
-from samerack.settings.model import Settings
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _ANSWER_SECONDS: Final = 5.0

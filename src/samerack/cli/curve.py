@@ -10,7 +10,7 @@ import typer
 
 from samerack.assignors.consumer.curve import curve as curve_of
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.model import AssignmentError, Int32Array, Problem
+from samerack.assignors.problem import AssignmentError, Int32Array, Problem
 from samerack.common import words
 from samerack.common.console import Column, Console, table_of
 from samerack.offline.assign_json import options_of, parse, problem_of

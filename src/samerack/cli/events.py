@@ -21,8 +21,8 @@ from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.texts import seconds_of
-from samerack.events import EventLog, model, store
-from samerack.events.model import MAX_ASKED, Event, Kind
+from samerack.events import EventLog, store
+from samerack.events.event import MAX_ASKED, Event, Kind, all_from_json, all_to_json, to_json
 from samerack.events.words import figures, happened, reason
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
@@ -91,7 +91,7 @@ def events(
         found = asked(begin, limit)
     console = Console()
     if as_json and not follow:
-        typer.echo(model.all_to_json(found))
+        typer.echo(all_to_json(found))
         return
     shown = tuple(reversed(found))  # as in a log: the newest stands above the prompt
     if shown:
@@ -118,7 +118,7 @@ def _asking(base: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
             raise AgentError(
                 f"{base}: no agent answers there; give --url or web.port, or read the file of one that ran with --store"
             )
-        return model.all_from_json(answer)
+        return all_from_json(answer)
 
     return asked
 
@@ -152,7 +152,7 @@ def _show(console: Console, shown: Sequence[Event], *, with_group: bool, as_json
         console.print(table(shown, width=console.width, with_group=with_group, head=head))
         return
     for event in shown:
-        typer.echo(model.to_json(event))
+        typer.echo(to_json(event))
 
 
 def moment(text: str, now: float) -> float:

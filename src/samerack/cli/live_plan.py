@@ -16,7 +16,7 @@ from samerack.agent.policy.measured import shares_of
 from samerack.assignors.consumer.own import server_plan
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import known_crossing_by_member
-from samerack.assignors.model import NOBODY, Cost, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
 from samerack.cli.curve import points_of
@@ -39,7 +39,7 @@ from samerack.reporting.baseline import sends_rack
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates

@@ -26,7 +26,7 @@ from samerack.common.patterns import exactly
 from samerack.common.records import LEADING
 from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic.describe import described, listed
 from samerack.traffic.groups import ObservedGroup, managed
 

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from samerack.auth.kafka_config import FOR_BOTH, MECHANISMS
-from samerack.settings.model import json_schema, sections
+from samerack.settings.all_settings import json_schema, sections
 
 _OPENING = """# Configuration
 

@@ -24,14 +24,14 @@ from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.words import nearest
+from samerack.settings.all_settings import Settings
 from samerack.settings.cures import command
-from samerack.settings.model import Settings
 from samerack.traffic import collect, describe, groups, streams_instances
 from samerack.traffic.collect import Offsets, plain_key
 from samerack.traffic.curve import LogExtent, bytes_between, extend
 from samerack.traffic.describe import Descriptions
 from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup, ObservedGroup
-from samerack.traffic.model import Gap
+from samerack.traffic.snapshot import Gap
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
 from samerack.traffic.streams_changelogs import Changelog, KnownBy, changelog_topics, match
 from samerack.traffic.streams_instances import Instances, Unknown

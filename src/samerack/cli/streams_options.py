@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import ProcessId
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.builtin import ASSIGNORS
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import missing_standbys, spread
-from samerack.assignors.streams.model import ProcessId
 from samerack.assignors.streams.reads import relevant_partitions
 from samerack.assignors.streams.registry import Request
 from samerack.assignors.streams.settle import settle

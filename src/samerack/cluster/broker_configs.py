@@ -18,7 +18,7 @@ from samerack.cluster.errors import error_class, error_text
 from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"

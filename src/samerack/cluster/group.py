@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from samerack.protocol.consumer import decode_assignment, decode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumer groups; Connect and others use other types."""

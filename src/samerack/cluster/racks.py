@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 from samerack.common.patterns import first_match, fits
-from samerack.protocol.model import Subscription
+from samerack.protocol.values import Subscription
 from samerack.settings.leading import RackSettings
 
 Source = Literal[

@@ -16,7 +16,7 @@ from samerack.cluster.broker_configs import ASSIGNORS_KEY, read_broker_configs
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 ASSIGNOR: Final = "samerack"
 """The name of samerack's assignor in the brokers, by which members may ask for it."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 from samerack.common.patterns import selects
-from samerack.election.model import (
+from samerack.election.messages import (
     NO_MEMBERS,
     Advertisement,
     ReportingMember,

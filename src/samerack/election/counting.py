@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.common.patterns import fits, included
-from samerack.election.model import ReportingMember, lead, observe, observed_by
+from samerack.election.messages import ReportingMember, lead, observe, observed_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

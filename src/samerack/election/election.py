@@ -22,12 +22,12 @@ from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
 from samerack.election.counting import Claims
 from samerack.election.member import ElectionMember
-from samerack.election.model import NO_MEMBERS, Advertisement, ReportingMember, Verdict, lead
+from samerack.election.messages import NO_MEMBERS, Advertisement, ReportingMember, Verdict, lead
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.results import ElectionResults
 from samerack.election.waiting import Waiting
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 log = structlog.get_logger("election")
 

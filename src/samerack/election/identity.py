@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from zlib import crc32
 
-from samerack.election.model import identifies_host
-from samerack.settings.model import Settings
+from samerack.election.messages import identifies_host
+from samerack.settings.all_settings import Settings
 
 
 def identity_of(settings: Settings) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from samerack.election.counting import EVERYTHING, Claims
-from samerack.election.model import ReportingMember
+from samerack.election.messages import ReportingMember
 
 
 class LeadershipState:

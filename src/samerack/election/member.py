@@ -15,7 +15,7 @@ from kafka.net.compat import KafkaNetClient
 
 from samerack.cluster.group_member import GroupMember, Joined
 from samerack.election.choice import choose
-from samerack.election.model import (
+from samerack.election.messages import (
     NO_MEMBERS,
     PROTOCOL,
     PROTOCOL_TYPE,

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from samerack.election.election import Election
-from samerack.election.model import led_by, observed_by
+from samerack.election.messages import led_by, observed_by
 
 _KINDS: Final = {"lead": led_by, "observe": observed_by}
 

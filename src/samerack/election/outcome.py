@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from samerack.election.choice import reporting_to_others
 from samerack.election.counting import NOTHING, Claim, Claims
-from samerack.election.model import NO_MEMBERS, ReportingMember, Verdict
+from samerack.election.messages import NO_MEMBERS, ReportingMember, Verdict
 from samerack.election.registry import Registry
 
 _NO_RACKS: Final[Mapping[str, str]] = MappingProxyType({})

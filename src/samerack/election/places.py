@@ -15,7 +15,7 @@ from typing import Final
 from zlib import crc32
 
 from samerack.cluster.group import STABLE, DescribedGroup
-from samerack.election.model import Advertisement, decode_advertisement
+from samerack.election.messages import Advertisement, decode_advertisement
 
 ROOM: Final = 16
 """This many agents take part whatever they can do; in a smaller fleet none waits outside."""

@@ -22,7 +22,7 @@ from samerack.election.asking import Answer, GroupAsker
 from samerack.election.places import ROOM, waiting_groups
 from samerack.election.registry import Registry
 from samerack.election.waiting import LEASE_SECONDS
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 
 log = structlog.get_logger("election")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from samerack.cluster.group import DescribedGroup
-from samerack.election.model import NO_MEMBERS, Advertisement, ReportingMember, decode_advertisement, identifies_host
+from samerack.election.messages import NO_MEMBERS, Advertisement, ReportingMember, decode_advertisement, identifies_host
 
 KEPT_SECONDS: Final = 30.0
 """How long an address keeps its rack after its agent was last seen."""

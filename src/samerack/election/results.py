@@ -14,7 +14,7 @@ import structlog
 
 from samerack.election.counting import EVERYTHING, Claims
 from samerack.election.leadership_state import LeadershipState
-from samerack.election.model import Verdict
+from samerack.election.messages import Verdict
 from samerack.election.outcome import ElectionOutcome
 from samerack.election.reader import RegistryReader
 

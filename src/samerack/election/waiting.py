@@ -20,7 +20,7 @@ from samerack.cluster.group import STABLE, DescribedGroup
 from samerack.election.asking import GroupAsker
 from samerack.election.counting import Claim
 from samerack.election.member import WaitingMember
-from samerack.election.model import Advertisement, ReportingMember, decode_advertisement
+from samerack.election.messages import Advertisement, ReportingMember, decode_advertisement
 from samerack.election.places import (
     ROOM,
     UNREGISTERED_ROOM,

@@ -4,7 +4,7 @@
 file, `rebalances` and `cause` how a rebalance and its cause are found.
 """
 
+from samerack.events.event import MAX_ASKED, Cause, Event, Kind
 from samerack.events.event_log import EventLog
-from samerack.events.model import MAX_ASKED, Cause, Event, Kind
 
 __all__ = ["MAX_ASKED", "Cause", "Event", "EventLog", "Kind"]

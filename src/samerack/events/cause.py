@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from samerack.events.model import Cause
+from samerack.events.event import Cause
 
 Partition: TypeAlias = tuple[str, int]
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.events.cause import Partition, Signs
-from samerack.traffic.model import PartitionTraffic
+from samerack.traffic.snapshot import PartitionTraffic
 
 _MIN_SECONDS: Final = 4.0
 """Brokers allow no session shorter than 6 s by default, and a poll may come a moment late."""

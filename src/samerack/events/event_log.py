@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from samerack.events.event import MAX_ASKED, Event, Kind
 from samerack.events.metrics import EventMetrics
-from samerack.events.model import MAX_ASKED, Event, Kind
 
 _SECONDS_PER_DAY: Final = 86_400.0
 

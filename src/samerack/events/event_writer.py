@@ -20,14 +20,14 @@ import structlog
 
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
+from samerack.events.event import Event
 from samerack.events.event_log import EventLog
 from samerack.events.history import HistoryRow, TrafficHistory
 from samerack.events.metrics import EventMetrics
-from samerack.events.model import Event
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.settings.publishing import IN_MEMORY
-from samerack.traffic.model import Gap
+from samerack.traffic.snapshot import Gap
 
 log = structlog.get_logger("events")
 

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Int32Array, Problem
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import client_id_of
 from samerack.events.cause import GroupSnapshot, MemberSnapshot, Partition
-from samerack.protocol.model import to_pairs
-from samerack.traffic.model import GroupTraffic
+from samerack.protocol.values import to_pairs
+from samerack.traffic.snapshot import GroupTraffic
 
 
 def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:

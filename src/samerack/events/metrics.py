@@ -6,7 +6,7 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from samerack.events.model import Kind
+from samerack.events.event import Kind
 
 
 class EventMetrics:

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from samerack.cluster.group import EMPTY_STATES, STABLE
 from samerack.events.commits import GroupCommits
+from samerack.events.event import Event
 from samerack.events.event_log import EventLog
 from samerack.events.group_snapshots import of_traffic, share_of
-from samerack.events.model import Event
 from samerack.events.rebalances import Rebalances
 from samerack.traffic.board import Published
-from samerack.traffic.model import GroupTraffic
+from samerack.traffic.snapshot import GroupTraffic
 
 _GONE_SECONDS: Final = 600.0
 _SETTLED: Final = EMPTY_STATES | {STABLE}

@@ -22,7 +22,7 @@ from samerack.events.cause import (
     pause,
     release,
 )
-from samerack.events.model import Event
+from samerack.events.event import Event
 
 _POLLS_FOR_SHARE: Final = 2
 """After this many polls a rebalance is recorded even without the cross-rack share of its outcome."""

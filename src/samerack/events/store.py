@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from samerack.common.errors import AgentError
+from samerack.events.event import Event, from_json, to_json
 from samerack.events.history import HistoryRow
-from samerack.events.model import Event, from_json, to_json
 
 _BUSY_SECONDS: Final = 2.0
 _WAL_BYTES: Final = 4 << 20

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from samerack.common import words
-from samerack.events.model import Cause, Event
+from samerack.events.event import Cause, Event
 
 CAUSES: Final[Mapping[Cause, str]] = {
     "": "",

@@ -18,7 +18,7 @@ from rich.table import Table
 from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.evaluate import evaluate, known_crossing_by_member
-from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.assignors.transfer import transferring, withhold
 from samerack.common.console import Console
 from samerack.common.words import count, partitions_across

@@ -15,13 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.model import Problem
+from samerack.assignors.problem import Problem
 from samerack.offline.json_lines import QuestionError
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.protocol import sticky
 from samerack.protocol.consumer import GENERATION_SINCE, RACK_SINCE
-from samerack.protocol.model import to_pairs
 from samerack.protocol.sticky import COOPERATIVE_STICKY
+from samerack.protocol.values import to_pairs
 
 Locality: TypeAlias = Literal["any", "leader"]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]

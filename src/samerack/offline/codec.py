@@ -35,8 +35,8 @@ from samerack.offline.codec_json import (
 from samerack.offline.json_lines import Answer, QuestionError, answer_lines
 from samerack.protocol import consumer, sticky
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import Assignment, Subscription
 from samerack.protocol.sticky import COOPERATIVE_STICKY
+from samerack.protocol.values import Assignment, Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

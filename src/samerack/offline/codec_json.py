@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from samerack.offline.json_lines import Answer, QuestionError, answered
-from samerack.protocol import consumer, model, sticky
+from samerack.protocol import consumer, sticky, values
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY
 
@@ -64,17 +64,17 @@ def _topics(question: Question) -> tuple[str, ...]:
     return tuple(topics)
 
 
-def _partitions(question: Question, key: str) -> model.TopicPartitions:
+def _partitions(question: Question, key: str) -> values.TopicPartitions:
     pairs = _value(question, key, list, [], 'pairs such as [["orders", 0]]')
     for pair in pairs:
         if type(pair) is not list or [type(part) for part in pair] != [str, int]:
             raise QuestionError(f'{key!r} holds {json.dumps(pair)[:60]}; give pairs such as ["orders", 0]')
-    return model.from_pairs(pairs)
+    return values.from_pairs(pairs)
 
 
 def version_of(question: Question) -> int:
     """Return the version that is asked for: the newest known one unless another is named."""
-    return integer(question, "version", model.MAX_VERSION)
+    return integer(question, "version", values.MAX_VERSION)
 
 
 def _assignor(question: Question) -> str:
@@ -91,9 +91,9 @@ def _optional_hex(data: bytes | None) -> str | None:
 # -- JSON of each message, and back
 
 
-def subscription_of(question: Question, version: int) -> model.Subscription:
+def subscription_of(question: Question, version: int) -> values.Subscription:
     """Return the subscription that a question describes."""
-    return model.Subscription(
+    return values.Subscription(
         version=version,
         topics=_topics(question),
         user_data=_hex(question, "user_data"),
@@ -104,21 +104,21 @@ def subscription_of(question: Question, version: int) -> model.Subscription:
     )
 
 
-def subscription_json(value: model.Subscription) -> Answer:
+def subscription_json(value: values.Subscription) -> Answer:
     """Return a subscription without its trailing bytes, which Kafka's reader does not see."""
     return {
         "version": value.version,
         "topics": list(value.topics),
         "user_data": _optional_hex(value.user_data),
-        "owned": model.to_pairs(value.owned),
+        "owned": values.to_pairs(value.owned),
         "generation": value.generation,
         "rack": value.rack,
     }
 
 
-def assignment_of(question: Question, version: int) -> model.Assignment:
+def assignment_of(question: Question, version: int) -> values.Assignment:
     """Return the assignment that a question describes."""
-    return model.Assignment(
+    return values.Assignment(
         version=version,
         partitions=_partitions(question, "partitions"),
         user_data=_hex(question, "user_data"),
@@ -126,9 +126,9 @@ def assignment_of(question: Question, version: int) -> model.Assignment:
     )
 
 
-def assignment_json(value: model.Assignment) -> Answer:
+def assignment_json(value: values.Assignment) -> Answer:
     """Return an assignment without its trailing bytes, which Kafka's reader does not see."""
-    partitions = model.to_pairs(value.partitions)
+    partitions = values.to_pairs(value.partitions)
     return {"version": value.version, "partitions": partitions, "user_data": _optional_hex(value.user_data)}
 
 
@@ -148,7 +148,7 @@ def sticky_json(data: bytes | None, assignor: str) -> Answer:
     if assignor == COOPERATIVE_STICKY:
         return {"owned": [], "generation": sticky.decode_cooperative_sticky(data)}
     value = sticky.decode_sticky(data)
-    return {"owned": model.to_pairs(value.owned), "generation": value.generation}
+    return {"owned": values.to_pairs(value.owned), "generation": value.generation}
 
 
 # -- for programs: one line, one answer
@@ -157,12 +157,12 @@ def sticky_json(data: bytes | None, assignor: str) -> Answer:
 LINES: Final[dict[str, Callable[[Question], Answer]]] = {
     "subscription": lambda question: {
         "hex": consumer.encode_subscription(
-            subscription_of(question, min(version_of(question), model.MAX_VERSION))
+            subscription_of(question, min(version_of(question), values.MAX_VERSION))
         ).hex()
     },
     "decode-subscription": lambda question: subscription_json(consumer.decode_subscription(_message(question))),
     "assignment": lambda question: {
-        "hex": consumer.encode_assignment(assignment_of(question, min(version_of(question), model.MAX_VERSION))).hex()
+        "hex": consumer.encode_assignment(assignment_of(question, min(version_of(question), values.MAX_VERSION))).hex()
     },
     "decode-assignment": lambda question: assignment_json(consumer.decode_assignment(_message(question))),
     "sticky-userdata": lambda question: {"hex": _optional_hex(sticky_bytes_of(question))},

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.evaluate import TaskCost, bill, missing_standbys, remote_partitions, spread

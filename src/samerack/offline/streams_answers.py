@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.application import ProcessId, TaskAssignmentError
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.builtin import ASSIGNORS
 from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.evaluate import bill, missing_standbys
 from samerack.assignors.streams.java_sets import tasks_in_java_order
-from samerack.assignors.streams.model import ProcessId, TaskAssignmentError
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.plugin import validate_task_assignment
 from samerack.assignors.streams.registry import Outcome, Request

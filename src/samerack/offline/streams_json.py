@@ -10,10 +10,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.model import (
+from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import (
     ApplicationState,
     KafkaStreamsState,
     ProcessId,
@@ -22,6 +20,8 @@ from samerack.assignors.streams.model import (
     TaskTopicPartition,
     task_id,
 )
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
+from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.rules import RackAwareOptimizationParams
 from samerack.offline.assign_json import QuestionPart, read
 from samerack.offline.json_lines import QuestionError

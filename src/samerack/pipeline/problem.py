@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import cross_rack_mask, known_mask
-from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Int64Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.common.errors import AgentError, one_line
 from samerack.common.records import UNKNOWN, GroupState, TopicState

@@ -23,7 +23,7 @@ from samerack.pipeline import tables
 from samerack.pipeline.quarantine import quarantined
 from samerack.pipeline.stream import BAD, NEEDED_BEFORE, SAMPLE, STATE, by_minute, once, parsed, states
 from samerack.pipeline.stream_kafka import source_options
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.settings.pipeline import PipelineSettings
 
 _WAIT_SECONDS: Final = 0.2

@@ -15,7 +15,7 @@ from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
-from samerack.assignors.model import NOBODY, Int32Array
+from samerack.assignors.problem import NOBODY, Int32Array
 from samerack.common.errors import SettingsError
 from samerack.common.records import LEADING, GroupState
 from samerack.pipeline import whatif_worlds as worlds

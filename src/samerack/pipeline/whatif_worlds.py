@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array
+from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array
 from samerack.common.errors import SettingsError
 from samerack.pipeline.problem import GroupProblem
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from samerack.assignors.evaluate import cross_rack_mask, evaluate, known_mask
-from samerack.assignors.model import NOBODY, FloatArray, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, FloatArray, Int32Array, Problem
 
 Rates: TypeAlias = Mapping[tuple[str, int], float]
 """Wire bytes per second by topic and partition."""

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from samerack.assignors.model import NOBODY
+from samerack.assignors.problem import NOBODY
 from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.view import SettledCluster
 from samerack.planning.mode import Mode
 from samerack.planning.planner import Plan
-from samerack.protocol.model import TopicPartitions
+from samerack.protocol.values import TopicPartitions
 
 
 def coverage(subscribed: Iterable[Collection[str]], cluster: SettledCluster) -> dict[str, int]:

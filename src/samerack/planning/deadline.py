@@ -18,7 +18,7 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, row_codes
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
-from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.common.pickle_process import FAILURES, PickleProcess
 
 FALL_BACK: Final = "range"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
-from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.assignors.transfer import withhold
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
 from samerack.protocol.consumer import NO_GENERATION
-from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims
+from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
 from samerack.settings.leading import RackSettings
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from samerack.assignors.arrays import stable_order
 from samerack.assignors.check import check
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Cost, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.assignors.transfer import withhold
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
@@ -26,8 +26,8 @@ from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode, options_of
 from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import encode_assignments, with_user_data
-from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, TopicPartitions
 from samerack.protocol.sticky import STICKY, encode_sticky
+from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions
 
 AssignorName = Literal["optimal", "range"]
 

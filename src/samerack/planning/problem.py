@@ -16,13 +16,13 @@ from typing import TypeAlias
 import numpy as np
 
 from samerack.assignors.build import MemberInput, OwnedClaims, assemble, weights_of
-from samerack.assignors.model import NOBODY, BoolArray, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Int64Array, Problem
 from samerack.assignors.topics import TopicTable, table_of_patterns
 from samerack.cluster.group import topics_of
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode
-from samerack.protocol.model import TopicPartitions
+from samerack.protocol.values import TopicPartitions
 
 _Rows: TypeAlias = tuple[SettledPartition, ...]
 _Placement: TypeAlias = tuple[int, tuple[int, ...]]

@@ -13,7 +13,7 @@ import time
 from typing import Any, BinaryIO
 
 from samerack.assignors.consumer.registry import ASSIGNORS
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.common.errors import one_line
 
 

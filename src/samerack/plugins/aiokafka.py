@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemberMetadata
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.plugins.planning import EAGER, Member, Replicas, racks_of_replicas
 from samerack.protocol.consumer import decode_subscription
 

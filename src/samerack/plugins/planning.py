@@ -12,11 +12,11 @@ import numpy as np
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import ASSIGNORS, Options
-from samerack.assignors.model import AssignmentError, Int32Array
+from samerack.assignors.problem import AssignmentError, Int32Array
 from samerack.planning.group import assign_problem
 from samerack.protocol.consumer import NO_GENERATION, encode_assignments, encode_subscription
-from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions, from_pairs
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims, encode_cooperative_sticky, encode_sticky
+from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions, from_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

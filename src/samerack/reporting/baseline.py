@@ -15,13 +15,13 @@ import numpy as np
 
 from samerack.assignors.consumer.curve import curve
 from samerack.assignors.consumer.own import own_plan, server_plan
-from samerack.assignors.model import AssignmentError, BoolArray, Int32Array, Problem
+from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import min_traffic_plan
-from samerack.events.model import Event
+from samerack.events.event import Event
 from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import assign_aside
 from samerack.planning.members import PlanMember
-from samerack.traffic.model import GroupTraffic, ObservedMember
+from samerack.traffic.snapshot import GroupTraffic, ObservedMember
 
 _MAX_PARTITIONS: Final = 20_000
 """Larger groups get no curve on a page: computing its dozen plans would delay the page for seconds."""

@@ -17,8 +17,8 @@ from samerack.reporting.bill import bill
 from samerack.reporting.report import GroupCost, PairCost, Report, TopicCost
 from samerack.reporting.serving import ServedElsewhere, avoidable_by_plans, served_elsewhere
 from samerack.traffic.lag import lag_of_all, oldest_of_all
-from samerack.traffic.model import Flow, GroupTraffic, TrafficSnapshot, Uncounted
 from samerack.traffic.shares import random_share
+from samerack.traffic.snapshot import Flow, GroupTraffic, TrafficSnapshot, Uncounted
 
 _Key = TypeVar("_Key")
 

@@ -16,7 +16,7 @@ from samerack.reporting.findings import Finding
 from samerack.reporting.report import GroupCost, Report
 from samerack.reporting.serving import ServedElsewhere, served_elsewhere
 from samerack.settings.leading import LeadingSettings
-from samerack.traffic.model import GroupTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot
 
 MeasuredBy: TypeAlias = Literal["command", "leading-agent", "observing-agent"]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from samerack.common.answers import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
-from samerack.traffic.model import GroupTraffic, ObservedMember, PartitionTraffic
+from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from samerack.common.money import PriceTable
 from samerack.common.records import LEADING
 from samerack.reporting.costs import summed
 from samerack.traffic.board import Published
-from samerack.traffic.model import GroupTraffic
+from samerack.traffic.snapshot import GroupTraffic
 
 
 @dataclass(eq=False, repr=False)

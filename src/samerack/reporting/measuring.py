@@ -11,11 +11,11 @@ from samerack.cluster.server_assignors import ask_assignors
 from samerack.common.patterns import EVERY
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.model import TrafficSnapshot
+from samerack.traffic.snapshot import TrafficSnapshot
 from samerack.traffic.watch import RackAware, TrafficWatch
 
 _MIN_TURNS: Final = 4

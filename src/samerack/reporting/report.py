@@ -15,7 +15,7 @@ from samerack.common.answers import read
 from samerack.common.money import PriceTable
 from samerack.reporting.bill import Bill
 from samerack.traffic.evenness import BusiestMember, TopicShare
-from samerack.traffic.model import Gap
+from samerack.traffic.snapshot import Gap
 
 _Number = TypeVar("_Number", int, float)
 

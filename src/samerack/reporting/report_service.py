@@ -24,7 +24,7 @@ from samerack.reporting.report import Report
 from samerack.reporting.server_assignment import with_servers
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.model import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot
 
 _OWN_SECONDS: Final = 60.0
 """An assignor is run again after this time: traffic changes slowly, and a run computes a plan."""

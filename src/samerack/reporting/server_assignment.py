@@ -13,7 +13,7 @@ from samerack.cluster.server_assignors import ASSIGNOR, LINE, ServerAssignors
 from samerack.common.money import per_month
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
 from samerack.reporting.serving import MIN_SHARE
-from samerack.traffic.model import GroupTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot
 
 _CONSUMER: Final = "consumer"
 _INSTALL: Final = (

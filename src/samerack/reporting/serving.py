@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.cluster.view import ClusterView
-from samerack.traffic.model import BlindSpot, Flow, GroupTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import BlindSpot, Flow, GroupTraffic, TrafficSnapshot
 
 MIN_SHARE: Final = 0.05
 """Shares that differ by less than this are treated as equal: five points, the default of `policy.min_saving`."""

@@ -27,7 +27,7 @@ from samerack.reporting.verify_assignments import (
 )
 from samerack.reporting.verify_racks import RackNames, names_of, rack_names
 from samerack.reporting.verify_spread import spread_over_racks
-from samerack.traffic.model import GroupTraffic
+from samerack.traffic.snapshot import GroupTraffic
 
 _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 

@@ -17,7 +17,7 @@ from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
-from samerack.traffic.model import GroupTraffic
+from samerack.traffic.snapshot import GroupTraffic
 
 _NEAR_RANDOM: Final = 0.9
 """A share of at least this part of the random one counts as random."""

@@ -12,7 +12,7 @@ from samerack.cluster.view import Rack
 from samerack.reporting.evidence import Evidence
 from samerack.reporting.findings import Code
 from samerack.settings.leading import RackSettings
-from samerack.traffic.model import GroupTraffic
+from samerack.traffic.snapshot import GroupTraffic
 
 _AWS_NAMES: Final = "zone names of AWS"
 _SCHEMES: Final = (

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from samerack.assignors.model import NOBODY, Problem
+from samerack.assignors.problem import NOBODY, Problem
 from samerack.common import words
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import share_with_every_replica
@@ -22,7 +22,7 @@ from samerack.reporting.report import GroupCost
 from samerack.reporting.serving import MIN_SHARE
 from samerack.reporting.verify_racks import names_of
 from samerack.settings.cures import command
-from samerack.traffic.model import STREAMS_KINDS, GroupTraffic
+from samerack.traffic.snapshot import STREAMS_KINDS, GroupTraffic
 
 _MAX_RACKS: Final = 6
 """So many racks are written out."""

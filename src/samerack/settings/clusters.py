@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import EVERY
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.settings.publishing import IN_MEMORY
 from samerack.settings.sources import under
 

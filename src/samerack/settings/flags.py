@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from samerack.common.errors import SettingsError
 
 if TYPE_CHECKING:
-    from samerack.settings.model import Settings
+    from samerack.settings.all_settings import Settings
 
 T = TypeVar("T")
 _MAX_CURE = 500
@@ -30,8 +30,8 @@ def settings_from(
         SettingsError: As `settings.loading.load`, an assignment is not KEY=VALUE, or an option is given twice.
     """
     from samerack.settings import cures  # noqa: PLC0415 - a command's help needs no settings
+    from samerack.settings.all_settings import as_map  # noqa: PLC0415 - see above
     from samerack.settings.loading import load  # noqa: PLC0415 - see above
-    from samerack.settings.model import as_map  # noqa: PLC0415 - see above
     from samerack.settings.sources import parse_text  # noqa: PLC0415 - see above
 
     merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}

@@ -15,8 +15,8 @@ from pydantic_core import ErrorDetails
 from samerack.auth.kafka_config import KNOWN, wrong_key
 from samerack.common.errors import SettingsError
 from samerack.common.texts import kind_of
+from samerack.settings.all_settings import Settings, may_hold_secrets, model_at, sections
 from samerack.settings.clusters import check_clusters, check_common_brokers, of_cluster, only_cluster, under_common
-from samerack.settings.model import Settings, may_hold_secrets, model_at, sections
 from samerack.settings.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key, under
 
 _REPR: Final = Repr()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from samerack.traffic.collect import Partition
-from samerack.traffic.model import ObservedMember
 from samerack.traffic.overhead import USUAL_BATCH_BYTES, overhead_bytes
 from samerack.traffic.positions import Span
+from samerack.traffic.snapshot import ObservedMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from samerack.traffic.model import Flow, GroupTraffic, Totals, TrafficSnapshot, Volume
+from samerack.traffic.snapshot import Flow, GroupTraffic, Totals, TrafficSnapshot, Volume
 
 _NOTHING: Final = Volume()
 _KEPT_SECONDS: Final = 3600.0

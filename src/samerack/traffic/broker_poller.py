@@ -13,17 +13,17 @@ from typing import Final
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.view import ClusterView, NoRack
 from samerack.cluster.wire import Wire
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups, probe
 from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.groups import ListedGroup, ObservedGroup
-from samerack.traffic.model import Gap, ObservedMember
 from samerack.traffic.positions import CommitSpans, Polls, spans_of
 from samerack.traffic.probe import Reader, Served
 from samerack.traffic.production import Production
 from samerack.traffic.sample import Sampler
 from samerack.traffic.sizes import Sizes
+from samerack.traffic.snapshot import Gap, ObservedMember
 from samerack.traffic.timeline import Timelines
 
 _POLICIES_SECONDS: Final = 300.0

@@ -20,7 +20,7 @@ from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.curve import Curve
 from samerack.traffic.gaps import failed
 from samerack.traffic.log_growth import UNKNOWN, Logs
-from samerack.traffic.model import Family, Gap
+from samerack.traffic.snapshot import Family, Gap
 
 _AT_ONCE: Final = 20_000
 """Partitions in turn: what their responses take in memory."""

@@ -20,7 +20,7 @@ from samerack.cluster.metadata import ask_metadata
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked
 from samerack.traffic.gaps import answered, failed, refused
-from samerack.traffic.model import Family, Gap
+from samerack.traffic.snapshot import Family, Gap
 
 Partition: TypeAlias = tuple[str, int]
 

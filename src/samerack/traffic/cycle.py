@@ -11,7 +11,7 @@ from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
 from samerack.election.counting import Claim, Claims
 from samerack.election.leadership_state import LeadershipState
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic.allowance import MemberKey
 from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
 from samerack.traffic.board import TrafficBoard
@@ -19,10 +19,10 @@ from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.gaps import merged
-from samerack.traffic.model import Gap, ObservedMember, TrafficSnapshot
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
+from samerack.traffic.snapshot import Gap, ObservedMember, TrafficSnapshot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.statistics import Read
 from samerack.traffic.tally import Count, Tally, Window, count

@@ -13,11 +13,11 @@ from typing import Any, Final, TypeAlias
 from samerack.cluster.group_questions import GroupType, describe_groups, fetch_offsets, list_groups, to_coordinators
 from samerack.cluster.wire import Question, Wire
 from samerack.common.patterns import selects
-from samerack.election.model import PROTOCOL_TYPE
+from samerack.election.messages import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
 from samerack.traffic.gaps import answered, refused
 from samerack.traffic.groups import ListedGroup, ObservedGroup
-from samerack.traffic.model import Family, Gap
+from samerack.traffic.snapshot import Family, Gap
 
 _AT_ONCE: Final = 200
 _DESCRIBED_AS: Final[Mapping[str, GroupType]] = {

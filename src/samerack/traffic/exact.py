@@ -17,13 +17,13 @@ from typing import Final
 
 from samerack.election.counting import Claim
 from samerack.election.leadership_state import LeadershipState
-from samerack.protocol.model import to_pairs
+from samerack.protocol.values import to_pairs
 from samerack.traffic.allowance import Allowances, MemberKey
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve
 from samerack.traffic.gaps import failed
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.model import Family, Gap, ObservedMember
+from samerack.traffic.snapshot import Family, Gap, ObservedMember
 from samerack.traffic.statistics import Counters, Read, StatisticsError, reads
 
 STALE_SECONDS: Final = 60.0

@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 
 from samerack.cluster.wire import ANY_BROKER, Answer
 from samerack.common.errors import one_line
-from samerack.traffic.model import Family, Gap
+from samerack.traffic.snapshot import Family, Gap
 
 CONSEQUENCES: Final = {
     Family.METADATA: "topics are not seen; allow DESCRIBE on the topics",

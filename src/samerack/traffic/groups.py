@@ -14,11 +14,11 @@ from samerack.cluster.group import CONSUMER, MemberView, view_member
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import ClusterView
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.values import NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import streams_client, streams_tasks
 from samerack.traffic.collect import KeyOf, Partition, plain_key
-from samerack.traffic.model import GroupDescription, GroupKind, ObservedMember
+from samerack.traffic.snapshot import GroupDescription, GroupKind, ObservedMember
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.streams_tasks import Sources
 

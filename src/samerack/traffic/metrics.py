@@ -17,8 +17,8 @@ from prometheus_client.registry import Collector
 
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.lag import lag_by_key, oldest_by_key
-from samerack.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot
 from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
+from samerack.traffic.snapshot import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot
 
 _Lag = TypeVar("_Lag", int | None, float | None)
 

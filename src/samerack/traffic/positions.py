@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samerack.traffic.collect import Offsets, Partition
-from samerack.traffic.model import Uncounted
+from samerack.traffic.snapshot import Uncounted
 
 _MAX_RECORDS_PER_SECOND: Final = 50_000_000
 """More than any client reads of one partition: a larger step within the time between two polls is no reading."""

@@ -17,7 +17,7 @@ from samerack.cluster.view import ClusterView, PartitionView
 from samerack.cluster.wire import Question, Wire, chunked
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.gaps import answered, refused
-from samerack.traffic.model import Family, Gap
+from samerack.traffic.snapshot import Family, Gap
 
 Reader: TypeAlias = tuple[Partition, str]
 """A partition and the rack that a member fetches it with."""

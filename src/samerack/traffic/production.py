@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from samerack.assignors.model import FloatArray
+from samerack.assignors.problem import FloatArray
 from samerack.traffic.collect import Partition
 
 BLOCKS: Final = 8

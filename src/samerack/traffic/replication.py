@@ -21,7 +21,7 @@ from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import CycleState
 from samerack.traffic.log_growth import NOTHING, Copied, Logs, Reals, Replication, copied, first_growth, growth
-from samerack.traffic.model import Gap
+from samerack.traffic.snapshot import Gap
 
 _STEPS: Final = 2
 """A window has so many polls of all logs: they cost the brokers more than a poll of the groups' logs."""

@@ -15,8 +15,8 @@ from typing import Final
 from samerack.cluster.wire import Question, Wire
 from samerack.traffic.collect import Partition
 from samerack.traffic.gaps import answered, refused
-from samerack.traffic.model import Family, Gap
 from samerack.traffic.probe import raw_fetch
+from samerack.traffic.snapshot import Family, Gap
 
 PLACE_BYTES: Final = 65_536
 MAX_PLACES: Final = 9

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from samerack.assignors.model import AssignmentError, Int32Array, Problem
+from samerack.assignors.problem import AssignmentError, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.planning.deadline import assign_aside
@@ -16,7 +16,7 @@ from samerack.planning.mode import Mode, mode_of, options_of
 from samerack.planning.problem import problem_of as planning_problem
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.model import STREAMS_KINDS, Flow, PartitionTraffic
+from samerack.traffic.snapshot import STREAMS_KINDS, Flow, PartitionTraffic
 from samerack.traffic.streams_client import process_of
 
 

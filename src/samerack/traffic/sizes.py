@@ -11,9 +11,9 @@ from typing import Final
 
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
-from samerack.traffic.model import Gap
 from samerack.traffic.positions import Span
 from samerack.traffic.sample import SamplePlace, Sampler, bytes_of, places
+from samerack.traffic.snapshot import Gap
 
 _BATCH_TOPICS: Final = 64
 """This many topics per cycle are sampled for the size of their batches."""

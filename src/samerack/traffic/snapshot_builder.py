@@ -13,18 +13,22 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import Int32Array, Problem
+from samerack.assignors.problem import Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView, SettledCluster
 from samerack.planning.byte_shares import share_of_owners
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.attribute import Serving
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
-from samerack.traffic.model import (
+from samerack.traffic.positions import CommitSpans, named
+from samerack.traffic.probe import Reader
+from samerack.traffic.production import Production
+from samerack.traffic.read_rates import ReadRates
+from samerack.traffic.snapshot import (
     BlindSpot,
     Flow,
     GroupTraffic,
@@ -34,10 +38,6 @@ from samerack.traffic.model import (
     Uncounted,
     long_run_rates,
 )
-from samerack.traffic.positions import CommitSpans, named
-from samerack.traffic.probe import Reader
-from samerack.traffic.production import Production
-from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.timeline import Timeline
 from samerack.traffic.weights import WeightBook, Weights
 

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.model import (
+from samerack.assignors.streams.application import (
     LATEST_OFFSET,
     ApplicationState,
     KafkaStreamsState,
@@ -22,6 +20,8 @@ from samerack.assignors.streams.model import (
     TaskInfo,
     TaskTopicPartition,
 )
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
+from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.cluster.view import ClusterView
 from samerack.traffic.streams_changelogs import Changelog
 from samerack.traffic.streams_instances import Instance, Instances, Unknown

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from samerack.assignors.streams.model import ProcessId
+from samerack.assignors.streams.application import ProcessId
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_model import MAX_VERSION
 from samerack.protocol.streams_subscription import decode_subscription_info
+from samerack.protocol.streams_values import MAX_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from samerack.assignors.streams.model import ProcessId, TaskId
+from samerack.assignors.streams.application import ProcessId, TaskId
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_model import LATEST_OFFSET, MAX_VERSION
 from samerack.protocol.streams_subscription import OFFSETS_SINCE, decode_subscription_info
+from samerack.protocol.streams_values import LATEST_OFFSET, MAX_VERSION
 from samerack.traffic import streams_tasks
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.model import ObservedMember
+from samerack.traffic.snapshot import ObservedMember
 from samerack.traffic.streams_client import process_of
 from samerack.traffic.streams_tasks import MemberTasks, Sources
 

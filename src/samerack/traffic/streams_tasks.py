@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from samerack.assignors.streams.model import TaskId
+from samerack.assignors.streams.application import TaskId
 from samerack.cluster.view import ClusterView
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.model import to_pairs
 from samerack.protocol.streams_assignment import decode_assignment_info
-from samerack.protocol.streams_model import NEVER, StreamsTask
+from samerack.protocol.streams_values import NEVER, StreamsTask
+from samerack.protocol.values import to_pairs
 
 Sources: TypeAlias = tuple[tuple[TaskId, tuple[tuple[str, int], ...]], ...]
 """Tasks, ascending, each with the partitions that it reads, ascending."""

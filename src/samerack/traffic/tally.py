@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samerack.traffic.attribute import AttributedBytes
-from samerack.traffic.model import Flow, FlowKey, Method, ObservedMember, Volume
+from samerack.traffic.snapshot import Flow, FlowKey, Method, ObservedMember, Volume
 from samerack.traffic.statistics import Read
 
 _ENOUGH_BYTES: Final = 1 << 20

@@ -20,15 +20,15 @@ from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
 from samerack.election.leadership_state import LeadershipState
+from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import ClientEndpoint
-from samerack.settings.model import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.gaps import failed
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.model import Family, Gap, ObservedMember, TrafficSnapshot
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
+from samerack.traffic.snapshot import Family, Gap, ObservedMember, TrafficSnapshot
 from samerack.traffic.statistics import Counters, StatisticsError, parse
 from samerack.traffic.weights import WeightBook
 

@@ -10,19 +10,19 @@ from math import sin
 import numpy as np
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.model import Problem
+from samerack.assignors.problem import Problem
 from samerack.cluster.racks import MemberRack, Source
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.money import PriceTable, shipped
 from samerack.events import EventLog
 from samerack.events.history import Figures, HistoryRow, TrafficHistory
-from samerack.protocol.model import NO_PARTITIONS
+from samerack.protocol.values import NO_PARTITIONS
 from samerack.reporting.report_service import ReportService
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Copied, Replication
-from samerack.traffic.model import (
+from samerack.traffic.snapshot import (
     BlindSpot,
     Flow,
     FlowKey,

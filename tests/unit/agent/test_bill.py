@@ -23,8 +23,8 @@ from samerack.reporting.ledger import Ledger
 from samerack.reporting.measuring import Measuring
 from samerack.reporting.money_metrics import BillCollector
 from samerack.reporting.report import PairCost
+from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import TrafficSettings
-from samerack.settings.model import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.log_growth import Copied, Replication
 from samerack.traffic.series import OTHER, SeriesLimits

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samerack.agent.web.event_rows import EventRow, event_rows
-from samerack.events.model import Event, Kind
+from samerack.events.event import Event, Kind
 
 _T = 1_800_000_000.0
 

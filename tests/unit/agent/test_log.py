@@ -13,7 +13,7 @@ import pytest
 PROGRAM = """
 import logging, os, sys, structlog
 from samerack.agent import log
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 SECRETS = {"sasl.password": 'pass"word', "sasl.oauthbearer.client.secret": "client-proof"}
 class SaslAuthenticateRequest: pass
 
@@ -104,7 +104,7 @@ def test_levels_and_the_console(run: RunAgent) -> None:
 THREADS = """
 import logging, threading, structlog
 from samerack.agent import log
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 log.configure(Settings(kafka={"bootstrap.servers": "h:1"}, log={"level": "debug", "format": "json"}))
 own, library = structlog.get_logger("leader"), logging.getLogger("kafka")
 def say(write):

@@ -26,8 +26,8 @@ from samerack.reporting.findings import Code
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.model import Family, Shares, Uncounted
 from samerack.traffic.series import SeriesLimits, topic_names
+from samerack.traffic.snapshot import Family, Shares, Uncounted
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
 from tests.unit.agent.measured import GB, REPLICATED, A, B, flow, group, publish, reports, snapshot

@@ -9,12 +9,12 @@ import pytest
 from samerack.common import money
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.money import SECONDS_PER_MONTH, shipped
-from samerack.events.model import Event
+from samerack.events.event import Event
 from samerack.reporting import costs, report
 from samerack.reporting.baseline import own_share, seen_share
 from samerack.settings.measuring import MoneySettings
 from samerack.settings.prices import price_table
-from samerack.traffic.model import Shares
+from samerack.traffic.snapshot import Shares
 from tests.unit.agent.measured import (
     GB,
     NEAR,

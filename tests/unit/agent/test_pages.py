@@ -24,8 +24,8 @@ from samerack.cli.main import app
 from samerack.cluster.racks import SOURCES, Source
 from samerack.cluster.server_assignors import LINE
 from samerack.common.records import TrafficSample
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from samerack.settings.policy import PolicySettings
 from tests import doc_tables
 from tests.docs import ROOT, Command, dead_links, named_tests, pages, spans, yaml_of

@@ -21,8 +21,8 @@ from samerack.agent.group_status import GroupStatus
 from samerack.agent.program import only_observing
 from samerack.agent.settings_source import SettingsSource, continues
 from samerack.common.errors import SettingsError
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from tests.docs import sources
 
 _STARTS = re.compile(r"sys\.executable,\s*(?P<options>(\"-\w+\",\s*)*)\"-m\"")

@@ -14,7 +14,7 @@ from samerack.agent.policy.measured import byte_rates, shares_of
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import Problem
+from samerack.assignors.problem import Problem
 from samerack.cli import lead, plan
 from samerack.cli.cost import groups_table
 from samerack.cli.curve import points_of
@@ -28,8 +28,8 @@ from samerack.reporting import costs
 from samerack.reporting.baseline import curve_of, server_share
 from samerack.reporting.report import ServerAssignment, from_json, to_json
 from samerack.reporting.server_assignment import server_assignment, with_servers
-from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
 from samerack.traffic.production import Rate
+from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.leading.policies import RULES
 from tests.unit.agent.measured import (
     GB,

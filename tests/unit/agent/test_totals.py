@@ -16,7 +16,7 @@ from samerack.cli.main import app
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.settings.loading import load
-from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
+from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import WINDOW_SECONDS, A, B, C, flow, group, publish, snapshot
 from tests.unit.agent.serving import ask
 

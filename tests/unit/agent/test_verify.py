@@ -20,7 +20,7 @@ from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names, rack_warnings
 from samerack.settings.leading import LeadingSettings, RackSettings
-from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
+from samerack.traffic.snapshot import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot, weighed
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)

@@ -21,7 +21,7 @@ from samerack.agent.web import client_reports as traffic_web
 from samerack.agent.web import server as web
 from samerack.agent.web import takeover as web_takeover
 from samerack.agent.web.body import BodyReader, RequestError
-from samerack.traffic.model import ObservedMember
+from samerack.traffic.snapshot import ObservedMember
 from tests.unit.agent.serving import running, served
 from tests.unit.agent.test_web_requests import Leader
 from tests.unit.traffic.test_exact import member

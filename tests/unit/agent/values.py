@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack, SettledCluster, SettledPartition
-from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions
 
 RACKS: Mapping[int, Rack] = {1: "a", 2: "b", 3: "c"}
 

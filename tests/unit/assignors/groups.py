@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from samerack.assignors import solvers
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.model import NOBODY, BoolArray, Cost, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Cost, Int32Array, Int64Array, Problem
 
 RACKS = ("a", "b", "c")
 

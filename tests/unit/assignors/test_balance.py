@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.balance import Spread, Ways, least_unequal, least_unequal_loads
-from samerack.assignors.model import BoolArray, Int64Array
+from samerack.assignors.problem import BoolArray, Int64Array
 
 
 @st.composite

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.model import NOBODY, AssignmentError, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, Problem
 
 TOPICS: dict[str, list[list[str | None]]] = {"b": [["x", "y"], [None, "x"], []], "a": [["y"]], "empty": []}
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from samerack.assignors.consumer.optimal import DEFAULTS, Options, assign
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import Int32Array, Int64Array, Problem
+from samerack.assignors.problem import Int32Array, Int64Array, Problem
 from tests.unit.assignors import groups
 
 TOGETHER = Options(keep_copartitioned=True)

@@ -10,7 +10,7 @@ import pytest
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import Int32Array, Problem
+from samerack.assignors.problem import Int32Array, Problem
 from tests.unit.assignors import groups
 from tests.unit.assignors.groups import RackConfig
 

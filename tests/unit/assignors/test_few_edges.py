@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from samerack.assignors import balance
 from samerack.assignors.consumer.optimal import assign
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Problem
+from samerack.assignors.problem import NOBODY, Problem
 from tests.unit.assignors import groups
 
 

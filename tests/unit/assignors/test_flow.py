@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from samerack.assignors.arrays import dense_rank, first_of_each, ranges, stable_order
 from samerack.assignors.flow import place
-from samerack.assignors.model import AssignmentError, Int32Array
+from samerack.assignors.problem import AssignmentError, Int32Array
 from samerack.assignors.units import SeatClaims, Seats, Units
 from tests.unit.assignors import groups
 

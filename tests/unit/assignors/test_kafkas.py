@@ -8,7 +8,7 @@ import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.kafkas import assign_range, assign_roundrobin, member_order
-from samerack.assignors.model import NOBODY
+from samerack.assignors.problem import NOBODY
 from samerack.offline.assign import answer_of, solve
 from samerack.offline.assign_json import parse
 from tests.unit.assignors import groups

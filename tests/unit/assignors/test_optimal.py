@@ -13,7 +13,7 @@ from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer.optimal import Options, assign
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Problem
+from samerack.assignors.problem import NOBODY, Problem
 from tests.unit.assignors import groups
 
 OPTIONS = (Options(), Options(keep_copartitioned=True))

@@ -9,7 +9,7 @@ import pytest
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.optimal import assign
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Problem
+from samerack.assignors.problem import NOBODY, Problem
 from tests.unit.assignors import groups
 
 RACKS = ("a", "b", "c", "d")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samerack.assignors import sample
-from samerack.assignors.model import AssignmentError, Int64Array
+from samerack.assignors.problem import AssignmentError, Int64Array
 from samerack.assignors.sample import Ends, solve_by_sample
 from samerack.assignors.solvers import Network, solve
 from samerack.assignors.streams.active import Costs, optimize_active

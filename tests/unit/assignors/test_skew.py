@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from samerack.assignors.check import check
 from samerack.assignors.consumer.optimal import Options, assign
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import AssignmentError, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import AssignmentError, Int32Array, Int64Array, Problem
 from tests.unit.assignors import groups
 
 

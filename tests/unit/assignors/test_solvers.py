@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors import solvers
-from samerack.assignors.model import AssignmentError, Int64Array
+from samerack.assignors.problem import AssignmentError, Int64Array
 from samerack.assignors.solvers import Network, residual_closure, solve
 from tests.unit.assignors import groups
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from samerack.assignors.consumer.optimal import Options, assign
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Int32Array, Problem
 from tests.unit.assignors import groups
 from tests.unit.assignors.groups import RackConfig
 

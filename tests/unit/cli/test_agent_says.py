@@ -12,8 +12,8 @@ import pytest
 from samerack.agent.policy.requests import Wish
 from samerack.agent.program import Agent
 from samerack.cli.asking import agent_says
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from tests.unit.agent.values import group
 from tests.unit.waiting import LONGEST_SECONDS
 

@@ -27,9 +27,9 @@ from samerack.cli.main import app
 from samerack.cluster import client
 from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses
+from samerack.settings.all_settings import sections
 from samerack.settings.election import SupervisorSettings
 from samerack.settings.loading import load
-from samerack.settings.model import sections
 from tests.unit.agent.leading.scripted import clear_away
 
 _NO_TEXT = os.fsdecode(b"\xff")

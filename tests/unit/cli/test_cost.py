@@ -21,7 +21,7 @@ from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.common import words
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from tests.unit.agent.measured import busy, reports, snapshot
 
 SHOWN = reports(busy(), roles={"orders": "leading"})

@@ -24,7 +24,7 @@ from samerack.reporting.verify import verdict
 from samerack.settings import flags
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
-from samerack.traffic.model import GroupKind, GroupTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import GroupKind, GroupTraffic, TrafficSnapshot
 from tests.commands import commands_in, parsed
 from tests.docs import ROOT, sources
 from tests.unit.agent.leading.test_admission import ONE, TWO

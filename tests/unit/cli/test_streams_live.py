@@ -21,9 +21,9 @@ from kafka.protocol.metadata import MetadataRequest
 from kio.schema.streams_group_describe.v0 import response as streams
 from kio.static.primitive import i32Timedelta
 
+from samerack.assignors.streams.application import LATEST_OFFSET, task_id
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.model import LATEST_OFFSET, task_id
 from samerack.cli import streams_live
 from samerack.cli.streams_live import read
 from samerack.cli.streams_options import FoundApplication
@@ -31,8 +31,8 @@ from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.wire import Question
 from samerack.common.errors import AgentError
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from samerack.traffic.streams_changelogs import KnownBy
 from tests.unit.agent.values import Described
 from tests.unit.cluster.scripted_wire import (

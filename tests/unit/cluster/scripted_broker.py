@@ -37,7 +37,7 @@ from kafka.protocol.metadata import (
 )
 
 from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.model import Assignment, Subscription, from_pairs
+from samerack.protocol.values import Assignment, Subscription, from_pairs
 
 CONSUMER: Final = "consumer-1"
 TOPIC: Final = "t"

@@ -8,7 +8,7 @@ import pytest
 
 from samerack.cluster.group import MemberView, endangers, is_agent, topics_of, view_member
 from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
+from samerack.protocol.values import Assignment, Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import Described, group, member
 
 SUBSCRIPTION = Subscription(version=3, topics=("t",), rack="a")

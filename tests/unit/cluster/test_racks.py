@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samerack.cluster.racks import Hosts, MemberRack, Source, client_id_of, member_rack
-from samerack.protocol.model import Subscription
+from samerack.protocol.values import Subscription
 from samerack.settings.leading import RackSettings
 
 SETTINGS = RackSettings(

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.election.choice import choose, racks_by_address
-from samerack.election.model import Advertisement, Verdict, decode_advertisement, decode_verdict, encode, lead, observe
+from samerack.election.messages import (
+    Advertisement,
+    Verdict,
+    decode_advertisement,
+    decode_verdict,
+    encode,
+    lead,
+    observe,
+)
 from samerack.election.places import ROOM
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from samerack.election.choice import choose
 from samerack.election.counting import EVERYTHING, NOTHING, Claim, Claims
-from samerack.election.model import Advertisement, ReportingMember, Verdict, lead, observe
+from samerack.election.messages import Advertisement, ReportingMember, Verdict, lead, observe
 
 GROUPS = ("orders", "orders-eu", "payments", "reports")
 RESPONSIBILITIES = (lead("orders"), lead("payments"), observe("*"), observe("orders*"), observe("pay*"))

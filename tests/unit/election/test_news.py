@@ -9,7 +9,7 @@ from kafka.net.compat import KafkaNetClient
 
 from samerack.cluster.client import close
 from samerack.election.member import ElectionMember
-from samerack.election.model import Advertisement, lead
+from samerack.election.messages import Advertisement, lead
 from samerack.settings.loading import load
 
 FIRST = Advertisement(identity="me", responsibilities=(lead("payments"),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samerack.election.model import Advertisement, Verdict, encode, lead, observe
+from samerack.election.messages import Advertisement, Verdict, encode, lead, observe
 from samerack.election.outcome import ElectionOutcome
 from samerack.election.registry import Registry
 from tests.unit.election.described import agent, agents_group

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from samerack.cluster.group import DescribedGroup
 from samerack.election.choice import choose
-from samerack.election.model import Advertisement, encode, lead, observe
+from samerack.election.messages import Advertisement, encode, lead, observe
 from samerack.election.places import (
     CANDIDATES,
     ROOM,

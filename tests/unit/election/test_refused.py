@@ -11,12 +11,12 @@ import pytest
 from kafka import errors as kafka_errors
 
 from samerack.election.asking import Answer, GroupAsker
-from samerack.election.model import Advertisement, encode
+from samerack.election.messages import Advertisement, encode
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.waiting import Waiting
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from tests.unit.election.described import agent, agents_group
 
 

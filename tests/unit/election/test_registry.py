@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samerack.cluster.group import DescribedGroup
-from samerack.election.model import Advertisement, Verdict, encode
+from samerack.election.messages import Advertisement, Verdict, encode
 from samerack.election.registry import KEPT_SECONDS, Registry
 from tests.unit.election.described import agent, agents_group
 

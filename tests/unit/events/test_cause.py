@@ -20,7 +20,7 @@ from samerack.events.cause import (
     pause,
     release,
 )
-from samerack.events.model import Cause
+from samerack.events.event import Cause
 
 T = frozenset({"t"})
 A, B = frozenset({"a"}), frozenset({"b"})

@@ -25,7 +25,7 @@ from samerack.events import EventLog
 from samerack.events.event_writer import path_of
 from samerack.events.store import Store
 from samerack.events.words import figures, happened, reason
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from tests.docs import Command, blocks
 from tests.unit.agent.measured import busy, reports
 from tests.unit.cli.tables import lines_of

@@ -10,8 +10,8 @@ import pytest
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import client_id_of
 from samerack.events.group_snapshots import clients_of, of_plan, of_traffic, of_view, share_of
-from samerack.protocol.model import Subscription, from_pairs
-from samerack.traffic.model import PartitionTraffic
+from samerack.protocol.values import Subscription, from_pairs
+from samerack.traffic.snapshot import PartitionTraffic
 from tests.unit.agent.measured import A, B, group, member, problem
 
 COUNTS = {"clicks": 3}

@@ -19,7 +19,7 @@ from samerack.events.history import POINTS, Figures, HistoryRow, TrafficHistory
 from samerack.events.metrics import EventMetrics
 from samerack.events.store import Store
 from samerack.traffic.board import Published
-from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
+from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.waiting import LONGEST_SECONDS, until
 
 STEP = 300.0

@@ -12,7 +12,7 @@ from samerack.events import EventLog
 from samerack.events.commits import GroupCommits
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.traffic.board import Published
-from samerack.traffic.model import GroupTraffic, PartitionTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import GroupTraffic, PartitionTraffic, TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, snapshot
 
 

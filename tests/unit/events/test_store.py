@@ -211,7 +211,7 @@ def test_a_locked_file_is_waited_for(path: Path) -> None:
 _WRITER = """
 import sys, time
 from pathlib import Path
-from samerack.events.model import Event
+from samerack.events.event import Event
 from samerack.events.store import Store
 store = Store(Path(sys.argv[1]), max_events=100_000, days=30)
 for number in range(100_000):

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.offline import assign
-from samerack.protocol.model import from_pairs
 from samerack.protocol.sticky import encode_cooperative_sticky, encode_sticky
+from samerack.protocol.values import from_pairs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab.sandbox.clients.model import DOCUMENTS
 from lab.sandbox.clients.page import render
+from lab.sandbox.clients.results import DOCUMENTS
 from tests.docs import ROOT
 
 

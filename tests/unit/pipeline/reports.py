@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from samerack.common.money import shipped
-from samerack.pipeline.report import model
+from samerack.pipeline.report import fleet_report
 
 _FIRST = date(2026, 11, 1)
 _BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -15,10 +15,10 @@ _DAYS = 14
 _RACKS = ("rack-a", "rack-b", "rack-c")
 
 
-def line(number: int, **changes: Any) -> model.GroupLine:
+def line(number: int, **changes: Any) -> fleet_report.GroupLine:
     """One group; lower numbers are more expensive."""
     spent = 900.0 / number
-    made = model.GroupLine(
+    made = fleet_report.GroupLine(
         cluster=f"kafka-{number % 2 + 1}",
         group=f"orders-{number}",
         kind="classic",
@@ -30,20 +30,20 @@ def line(number: int, **changes: Any) -> model.GroupLine:
         share=1 / 3,
         random=2 / 3,
         led=1.0 if number % 2 else 0.0,
-        month=model.Money(spent=spent, saved=spent / 2 if number % 2 else 0.0, possible=spent / 4),
+        month=fleet_report.Money(spent=spent, saved=spent / 2 if number % 2 else 0.0, possible=spent / 4),
     )
     return replace(made, **changes)
 
 
-def report(**changes: Any) -> model.FleetReport:
+def report(**changes: Any) -> fleet_report.FleetReport:
     """Two weeks of a fleet with everything that a page shows."""
     groups = (
         line(1, group="reports <b>&amp;</b> $HOME $PATH", rackless=2),
         *(line(number) for number in range(2, 13)),
         line(13, group="a-group-with-a-name-that-is-as-long-as-somebody-thought-that-it-had-to-be.v2"),
     )
-    made = model.FleetReport(
-        period=model.Period(
+    made = fleet_report.FleetReport(
+        period=fleet_report.Period(
             first=_FIRST,
             last=_FIRST + timedelta(days=_DAYS - 1),
             begin=_BEGIN,
@@ -52,7 +52,7 @@ def report(**changes: Any) -> model.FleetReport:
         ),
         prices=shipped("aws"),
         made=datetime(2026, 11, 15, 6, tzinfo=UTC),
-        headline=model.Headline(
+        headline=fleet_report.Headline(
             bytes=120_000_000_000_000,
             crossing_bytes=41_000_000_000_000,
             unknown_bytes=4_000_000_000_000,
@@ -62,13 +62,13 @@ def report(**changes: Any) -> model.FleetReport:
             possible_bytes=30_500_000_000_000.0,
             share=41 / 116,
             dollars=763.69,
-            month=model.Money(spent=1659.27, saved=890.34, possible=1234.33),
+            month=fleet_report.Money(spent=1659.27, saved=890.34, possible=1234.33),
             groups=412,
             led_groups=155,
             clusters=2,
         ),
         pairs=tuple(
-            model.Pair(
+            fleet_report.Pair(
                 client_rack=client,
                 replica_rack=replica,
                 bytes=(20 if client == replica else 6 + 2 * place) * 1_000_000_000_000,
@@ -79,7 +79,7 @@ def report(**changes: Any) -> model.FleetReport:
         ),
         unit="day",
         timeline=tuple(
-            model.Moment(
+            fleet_report.Moment(
                 at=_BEGIN + timedelta(days=day),
                 bytes=9_000_000_000_000,
                 crossing_bytes=3_000_000_000_000,
@@ -88,7 +88,7 @@ def report(**changes: Any) -> model.FleetReport:
             for day in range(_DAYS)
         ),
         days=tuple(
-            model.Day(
+            fleet_report.Day(
                 day=_FIRST + timedelta(days=day),
                 groups=412,
                 bytes=9_000_000_000_000,
@@ -103,7 +103,7 @@ def report(**changes: Any) -> model.FleetReport:
         groups=groups,
         savers=groups,
         topics=tuple(
-            model.TopicLine(
+            fleet_report.TopicLine(
                 cluster="kafka-1",
                 topic=f"orders-{number}.0",
                 groups=3,
@@ -114,7 +114,7 @@ def report(**changes: Any) -> model.FleetReport:
             for number in range(1, 6)
         ),
         losses=(
-            model.Loss(
+            fleet_report.Loss(
                 cluster="kafka-1",
                 group="orders-2",
                 at=datetime(2026, 11, 6, 13, 20, tzinfo=UTC),
@@ -131,7 +131,7 @@ def report(**changes: Any) -> model.FleetReport:
         ),
         losses_in_all=3,
         trends=(
-            model.Trend(
+            fleet_report.Trend(
                 name="week over week",
                 earlier_from=_FIRST,
                 later_from=_FIRST + timedelta(days=7),
@@ -139,12 +139,12 @@ def report(**changes: Any) -> model.FleetReport:
                 earlier=420.0,
                 later=344.0,
                 movers=(
-                    model.Mover(cluster="kafka-1", group="orders-2", earlier=100.0, later=40.0),
-                    model.Mover(cluster="kafka-2", group="orders-3", earlier=0.0, later=12.0),
+                    fleet_report.Mover(cluster="kafka-1", group="orders-2", earlier=100.0, later=40.0),
+                    fleet_report.Mover(cluster="kafka-2", group="orders-3", earlier=0.0, later=12.0),
                 ),
             ),
         ),
-        bad=(model.Bad(reason="no JSON object", records=17),),
+        bad=(fleet_report.Bad(reason="no JSON object", records=17),),
         twice=1,
         failed=1,
         failure="a topic occurs twice",
@@ -152,9 +152,9 @@ def report(**changes: Any) -> model.FleetReport:
     return replace(made, **changes)
 
 
-def empty() -> model.FleetReport:
+def empty() -> fleet_report.FleetReport:
     """One minute of one group without agent and without traffic between racks."""
-    nothing = model.Money(spent=0.0, saved=None, possible=None)
+    nothing = fleet_report.Money(spent=0.0, saved=None, possible=None)
     whole = report()
     return replace(
         whole,
@@ -186,7 +186,7 @@ def empty() -> model.FleetReport:
     )
 
 
-def unjudged() -> model.FleetReport:
+def unjudged() -> fleet_report.FleetReport:
     """The same report without published states."""
     found = empty()
     return replace(found, headline=replace(found.headline, judged_bytes=0))

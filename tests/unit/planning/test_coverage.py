@@ -17,7 +17,7 @@ from samerack.agent.leading import assigning
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.assignors.check import check
-from samerack.assignors.model import NOBODY, AssignmentError
+from samerack.assignors.problem import NOBODY, AssignmentError
 from samerack.cluster.group import MemberView
 from samerack.cluster.group_member import Joined
 from samerack.cluster.view import SettledCluster
@@ -28,8 +28,8 @@ from samerack.planning.mode import Mode
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import decode_assignment, encode_subscription
-from samerack.protocol.model import Subscription, from_flat, from_pairs, to_pairs
-from samerack.settings.model import Settings
+from samerack.protocol.values import Subscription, from_flat, from_pairs, to_pairs
+from samerack.settings.all_settings import Settings
 from tests.unit.agent.values import cluster, group, member
 from tests.unit.planning.test_planner import EAGER, owner
 from tests.unit.planning.test_planner_properties import MODES, groups, settled_clusters

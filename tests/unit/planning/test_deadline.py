@@ -11,7 +11,7 @@ import pytest
 
 from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
-from samerack.assignors.model import NOBODY, AssignmentError, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, Problem
 from samerack.offline.assign import answer_of, solve
 from samerack.offline.assign_json import parse
 from samerack.planning import deadline

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from samerack.assignors.consumer import kafkas, optimal
-from samerack.assignors.model import NOBODY, AssignmentError
+from samerack.assignors.problem import NOBODY, AssignmentError
 from samerack.cluster.racks import MemberRack
 from samerack.planning import planner
 from samerack.planning.members import PlanMember, members_of_join, members_of_view
@@ -17,8 +17,8 @@ from samerack.planning.mode import Mode, mode_of
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.model import NO_PARTITIONS, Subscription, from_flat, from_pairs, to_pairs
 from samerack.protocol.sticky import decode_sticky
+from samerack.protocol.values import NO_PARTITIONS, Subscription, from_flat, from_pairs, to_pairs
 from samerack.settings.leading import LeadingSettings, RackSettings
 from tests.unit.agent.values import cluster, group, member
 

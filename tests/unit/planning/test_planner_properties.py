@@ -15,7 +15,7 @@ from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.model import from_pairs, to_pairs
+from samerack.protocol.values import from_pairs, to_pairs
 from tests.unit.agent.values import cluster
 
 TOPICS = ("t", "u", "v", "absent")

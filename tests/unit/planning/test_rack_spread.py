@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.model import NOBODY, BoolArray, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Problem
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.planning.rack_spread import evenly_spread, rack_spread
 from tests.unit.assignors import groups

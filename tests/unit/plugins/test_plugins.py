@@ -10,12 +10,12 @@ from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemb
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.plugins import aiokafka, kafka_python
 from samerack.plugins.planning import NAMES
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription
-from samerack.protocol.model import Subscription, from_pairs, to_pairs
 from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky
+from samerack.protocol.values import Subscription, from_pairs, to_pairs
 
 BROKERS = {0: "a", 1: "b", 2: None}
 REPLICAS = [[0], [1], [0], [1]]

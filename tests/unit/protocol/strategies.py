@@ -6,7 +6,7 @@ from string import ascii_letters, digits
 
 from hypothesis import strategies as st
 
-from samerack.protocol.model import Assignment, Subscription, from_pairs
+from samerack.protocol.values import Assignment, Subscription, from_pairs
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 NAMES = st.one_of(

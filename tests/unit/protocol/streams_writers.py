@@ -22,14 +22,6 @@ from samerack.protocol.streams_assignment import (
     UINT16,
     Hosts,
 )
-from samerack.protocol.streams_model import (
-    LATEST_OFFSET,
-    MAX_VERSION,
-    UNKNOWN_VERSION,
-    AssignmentInfo,
-    StreamsTask,
-    SubscriptionInfo,
-)
 from samerack.protocol.streams_subscription import (
     ENDPOINT_SINCE,
     ERROR_CODE_SINCE,
@@ -42,6 +34,14 @@ from samerack.protocol.streams_subscription import (
     UNIQUE_FIELD_SINCE,
     Offsets,
     check_versions,
+)
+from samerack.protocol.streams_values import (
+    LATEST_OFFSET,
+    MAX_VERSION,
+    UNKNOWN_VERSION,
+    AssignmentInfo,
+    StreamsTask,
+    SubscriptionInfo,
 )
 from samerack.protocol.wire import INT32, write_integer, write_optional_bytes, write_optional_text
 from tests.java_maps import list_hash, put_order

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from samerack.protocol.consumer import encode_assignment, encode_assignments
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import Assignment, Int32Array, from_pairs
+from samerack.protocol.values import Assignment, Int32Array, from_pairs
 from tests.unit.protocol.strategies import NAMES, VERSIONS
 
 

@@ -13,7 +13,7 @@ from samerack.protocol import bulk
 from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import Subscription, from_flat, from_pairs, to_pairs
+from samerack.protocol.values import Subscription, from_flat, from_pairs, to_pairs
 from tests.unit.protocol.strategies import SUBSCRIPTIONS
 
 

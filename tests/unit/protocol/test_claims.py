@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.protocol.model import Subscription, from_pairs, to_pairs
 from samerack.protocol.sticky import claims, encode_cooperative_sticky, encode_sticky
+from samerack.protocol.values import Subscription, from_pairs, to_pairs
 
 PAIRS = [("t", 1), ("t", 2)]
 OTHERS = [("t", 7)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from samerack.protocol.errors import NOT_IN_BYTES, ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, from_flat, from_pairs, to_pairs
+from samerack.protocol.values import NO_PARTITIONS, Assignment, Subscription, from_flat, from_pairs, to_pairs
 from tests.unit.protocol.strategies import ASSIGNMENTS, SUBSCRIPTIONS
 
 

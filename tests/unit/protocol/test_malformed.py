@@ -17,7 +17,7 @@ from tests.unit.protocol.strategies import ASSIGNMENTS, PARTITIONS, SUBSCRIPTION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samerack.protocol.model import Assignment, Subscription
+    from samerack.protocol.values import Assignment, Subscription
 
 MESSAGES = st.one_of(
     SUBSCRIPTIONS.map(encode_subscription),

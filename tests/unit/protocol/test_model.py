@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, from_flat, from_pairs, to_pairs
+from samerack.protocol.values import NO_PARTITIONS, from_flat, from_pairs, to_pairs
 from tests.unit.protocol.strategies import pairs
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, StickyUserData, from_pairs, to_pairs
 from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky, encode_cooperative_sticky, encode_sticky
+from samerack.protocol.values import NO_PARTITIONS, StickyUserData, from_pairs, to_pairs
 from tests.unit.protocol.strategies import INT32, pairs
 
 NOTHING = StickyUserData(owned=NO_PARTITIONS, generation=-1)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.streams_assignment import decode_assignment_info
-from samerack.protocol.streams_model import (
+from samerack.protocol.streams_subscription import decode_subscription_info
+from samerack.protocol.streams_values import (
     LATEST_OFFSET,
     UNKNOWN_OFFSET_SUM,
     UNKNOWN_VERSION,
@@ -19,7 +20,6 @@ from samerack.protocol.streams_model import (
     StreamsTask,
     SubscriptionInfo,
 )
-from samerack.protocol.streams_subscription import decode_subscription_info
 from tests.unit.protocol.strategies import INT32, NAMES, damaged
 from tests.unit.protocol.streams_writers import encode_assignment_info, encode_subscription_info
 

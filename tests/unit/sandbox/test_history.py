@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lab.sandbox.history.checker import check
-from lab.sandbox.history.model import Bounds, History, Kind
+from lab.sandbox.history.history import Bounds, History, Kind
 from lab.sandbox.members.process import Event
 
 _BOUNDS = Bounds(unowned=5.0, stop=3.0)

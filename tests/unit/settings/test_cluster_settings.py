@@ -11,8 +11,8 @@ import yaml
 
 from samerack.agent.settings_source import cluster_settings
 from samerack.common.errors import SettingsError
+from samerack.settings.all_settings import Settings, difference
 from samerack.settings.loading import load
-from samerack.settings.model import Settings, difference
 from tests.docs import yaml_of
 
 _EAST: dict[str, Any] = {"kafka": {"bootstrap.servers": "east:9092", "sasl.password": "geheim-east"}}

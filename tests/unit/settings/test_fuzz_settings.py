@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from samerack.common.errors import SettingsError
+from samerack.settings.all_settings import Settings, sections
 from samerack.settings.flags import settings_from
 from samerack.settings.loading import load
-from samerack.settings.model import Settings, sections
 from tests.unit.agent.fuzzing import DEEP, JSON, MANY, SECONDS, TEXT
 from tests.unit.waiting import LONGEST_SECONDS
 

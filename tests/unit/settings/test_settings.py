@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from samerack.common.errors import SettingsError
+from samerack.settings.all_settings import Settings
 from samerack.settings.flags import settings_from
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from tests.unit.agent.fuzzing import DEEP
 
 BOOTSTRAP = {"SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9092"}

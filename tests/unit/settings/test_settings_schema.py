@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
-from samerack.settings.model import json_schema
+from samerack.settings.all_settings import json_schema
 
 _WHOLE = {
     "kafka": {"bootstrap.servers": ["a:9092", "b:9092"], "socket.keepalive.enable": True, "metadata.max.age.ms": 1000},

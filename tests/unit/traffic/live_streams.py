@@ -15,8 +15,8 @@ from kio.static.primitive import i16, i32, i64
 
 from samerack.cluster.view import ClusterView
 from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.model import Assignment, Subscription, from_pairs
-from samerack.protocol.streams_model import NEVER, AssignmentInfo, StreamsTask, SubscriptionInfo
+from samerack.protocol.streams_values import NEVER, AssignmentInfo, StreamsTask, SubscriptionInfo
+from samerack.protocol.values import Assignment, Subscription, from_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import groups, streams_instances
 from samerack.traffic.groups import ObservedGroup

@@ -17,7 +17,7 @@ from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, LogExtent, begin, extend
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import MAX_CLIENTS, REFUSED_SECONDS, ExactReads
-from samerack.traffic.model import Family
+from samerack.traffic.snapshot import Family
 from samerack.traffic.statistics import Counters, StatisticsError
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of

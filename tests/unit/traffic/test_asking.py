@@ -12,12 +12,12 @@ from kafka.errors import KafkaConnectionError
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from samerack.cluster.wire import Answer, Question, Wire
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Keys, Offsets, local_starts, plain_key
 from samerack.traffic.describe import listed
-from samerack.traffic.model import Uncounted
 from samerack.traffic.positions import named
+from samerack.traffic.snapshot import Uncounted
 from tests.unit.agent.values import partition, view_of
 from tests.unit.cluster.scripted_wire import ScriptedWire, offsets_response
 from tests.unit.traffic.test_exact import group, member

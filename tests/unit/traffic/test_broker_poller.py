@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samerack.cluster.wire import Wire
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.positions import CommitSpans

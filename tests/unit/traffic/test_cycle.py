@@ -6,8 +6,8 @@ import pytest
 
 from samerack.cluster.wire import Wire
 from samerack.election.counting import NOTHING, Claim, Claims
-from samerack.election.model import ReportingMember, observe
-from samerack.settings.model import Settings
+from samerack.election.messages import ReportingMember, observe
+from samerack.settings.all_settings import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition

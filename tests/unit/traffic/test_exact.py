@@ -7,10 +7,10 @@ import pytest
 from samerack.cluster.racks import MemberRack
 from samerack.election.counting import NOTHING, Claim, Claims
 from samerack.election.leadership_state import LeadershipState
-from samerack.protocol.model import from_pairs
+from samerack.protocol.values import from_pairs
 from samerack.traffic.exact import STALE_SECONDS, ExactReads
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.model import ObservedMember
+from samerack.traffic.snapshot import ObservedMember
 from samerack.traffic.statistics import Counters, StatisticsError
 
 

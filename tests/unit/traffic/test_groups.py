@@ -13,12 +13,12 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
 from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
-from samerack.protocol.streams_model import LATEST_OFFSET, StreamsTask, SubscriptionInfo
+from samerack.protocol.streams_values import LATEST_OFFSET, StreamsTask, SubscriptionInfo
+from samerack.protocol.values import Assignment, Subscription, from_pairs, to_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import groups
 from samerack.traffic.groups import ListedGroup
-from samerack.traffic.model import ObservedMember
+from samerack.traffic.snapshot import ObservedMember
 from samerack.traffic.streams_client import StreamsClient
 from tests.unit.agent.values import Described, partition, view_of
 from tests.unit.protocol.streams_writers import encode_subscription_info

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.traffic.collect import Offsets
-from samerack.traffic.model import Uncounted
 from samerack.traffic.positions import Left, Polls, Span, named, spans_of
+from samerack.traffic.snapshot import Uncounted
 
 P0, P1 = ("t", 0), ("t", 1)
 GB: Final = 1_000_000

@@ -15,14 +15,14 @@ from samerack.cluster.raw_request import RawRequest
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Question
 from samerack.election.counting import EVERYTHING, NOTHING, Claim, Claims
-from samerack.election.model import observe
+from samerack.election.messages import observe
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import CycleState
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.curve import LogExtent, begin
-from samerack.traffic.model import Family
 from samerack.traffic.replication import ReplicationMeter
+from samerack.traffic.snapshot import Family
 from tests.unit.cluster.scripted_wire import (
     ScriptedWire,
     all_topics,

@@ -16,11 +16,11 @@ from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.metrics import TrafficCollector
-from samerack.traffic.model import BlindSpot, TrafficSnapshot
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.production import Production, Rate
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.series import SeriesLimits, topic_names
+from samerack.traffic.snapshot import BlindSpot, TrafficSnapshot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.timeline import extend

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from samerack.assignors.streams.application import LATEST_OFFSET, ProcessId, task_id
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.model import LATEST_OFFSET, ProcessId, task_id
 from samerack.cluster.view import ClusterView, NoRack
 from samerack.protocol.consumer import encode_subscription
-from samerack.protocol.model import Subscription
+from samerack.protocol.values import Subscription
 from samerack.traffic.streams_application import NO_STATE, Brokers, LiveApplication, application_of, standbys_now
 from samerack.traffic.streams_changelogs import match
 from samerack.traffic.streams_instances import Instances

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from samerack.assignors.streams.model import task_id
+from samerack.assignors.streams.application import task_id
 from samerack.traffic.streams_changelogs import KnownBy, changelog_topics, match
 from samerack.traffic.streams_tasks import Sources
 

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from samerack.protocol.consumer import encode_subscription
-from samerack.protocol.model import Subscription
-from samerack.protocol.streams_model import LATEST_OFFSET
+from samerack.protocol.streams_values import LATEST_OFFSET
+from samerack.protocol.values import Subscription
 from samerack.settings.leading import RackSettings
 from samerack.traffic import groups
 from samerack.traffic.streams_application import standbys_now

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samerack.traffic.attribute import AttributedBytes
-from samerack.traffic.model import Flow, FlowKey, ObservedMember, Volume
+from samerack.traffic.snapshot import Flow, FlowKey, ObservedMember, Volume
 from samerack.traffic.statistics import Read
 from samerack.traffic.tally import Calibration, Tally, Window, count
 from tests.unit.traffic.test_exact import member

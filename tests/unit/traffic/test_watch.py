@@ -9,7 +9,7 @@ from samerack.election.leadership_state import LeadershipState
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.model import TrafficSnapshot
+from samerack.traffic.snapshot import TrafficSnapshot
 from samerack.traffic.watch import TrafficWatch
 
 

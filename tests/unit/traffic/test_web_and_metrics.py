@@ -19,9 +19,18 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.gaps import failed, merged, refused
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.model import Family, Flow, FlowKey, GroupTraffic, ObservedMember, Shares, TrafficSnapshot, Volume
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
 from samerack.traffic.series import OTHER, SeriesLimits, topic_names
+from samerack.traffic.snapshot import (
+    Family,
+    Flow,
+    FlowKey,
+    GroupTraffic,
+    ObservedMember,
+    Shares,
+    TrafficSnapshot,
+    Volume,
+)
 from samerack.traffic.statistics import MAX_BYTES, parse
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body

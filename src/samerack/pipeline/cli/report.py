@@ -19,7 +19,7 @@ from samerack.settings.options import ConfigOption, SetOption
 from samerack.settings.prices import price_table
 
 if TYPE_CHECKING:
-    from samerack.pipeline.report.model import FleetReport
+    from samerack.pipeline.report.fleet_report import FleetReport
 
 _DAYS = 30
 
@@ -62,7 +62,7 @@ def report(
     from samerack.pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
     from samerack.pipeline import tables as kept  # noqa: PLC0415 - see above
     from samerack.pipeline.report import export, gather, page  # noqa: PLC0415 - see above
-    from samerack.pipeline.report.model import to_json  # noqa: PLC0415 - see above
+    from samerack.pipeline.report.fleet_report import to_json  # noqa: PLC0415 - see above
 
     with session.opened(settings.pipeline, name="report") as spark, _explained(settings.pipeline.tables):
         found = gather.Tables(

@@ -15,8 +15,8 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline.cli.spark import need_spark, progress_shown
 from samerack.pipeline.whatif_group import MOVE, Questions
 from samerack.pipeline.whatif_show import Failure, KindOfChange, WhatIf, WhatIfChange, WhatIfTotals, show, to_json
+from samerack.settings.all_settings import Settings
 from samerack.settings.flags import settings_from
-from samerack.settings.model import Settings
 from samerack.settings.options import ConfigOption, SetOption
 from samerack.settings.prices import price_table
 

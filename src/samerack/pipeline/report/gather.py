@@ -15,7 +15,7 @@ from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.pipeline.report import chapters, figures, losses, once, savings, trends, values
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
-from samerack.pipeline.report.model import Day, FleetReport, Loss, Period
+from samerack.pipeline.report.fleet_report import Day, FleetReport, Loss, Period
 
 _MINUTE: Final = 60.0
 _UNITS: Final = (("minute", 3 * 3600.0), ("hour", 4 * 86400.0), ("day", float("inf")))

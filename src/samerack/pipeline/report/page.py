@@ -16,7 +16,7 @@ from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.pages import environment
 from samerack.pipeline.report import plots
-from samerack.pipeline.report.model import FleetReport, Pair
+from samerack.pipeline.report.fleet_report import FleetReport, Pair
 
 _HEATS: Final = 6
 _MAX_RACKS: Final = 12

@@ -19,7 +19,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from samerack.common import words
-from samerack.pipeline.report.model import GroupLine, Moment
+from samerack.pipeline.report.fleet_report import GroupLine, Moment
 
 _TEXT, _SOFT, _LINE, _ACROSS, _NEAR = "#010101", "#020202", "#030303", "#040404", "#050505"
 _VARIABLES: Final = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
-from samerack.assignors.model import NOBODY, BoolArray, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Problem
 from samerack.common.records import LEADING, UNKNOWN, GroupState
 from samerack.pipeline.problem import (
     LEADABLE,

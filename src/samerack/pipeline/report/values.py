@@ -14,7 +14,7 @@ from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.records import LEADING
 from samerack.pipeline.report import figures, trends
 from samerack.pipeline.report.figures import GROUP
-from samerack.pipeline.report.model import Bad, GroupLine, Headline, Moment, Money, Mover, Pair, TopicLine, Trend
+from samerack.pipeline.report.fleet_report import Bad, GroupLine, Headline, Moment, Money, Mover, Pair, TopicLine, Trend
 from samerack.pipeline.sums import total
 
 if TYPE_CHECKING:

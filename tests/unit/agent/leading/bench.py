@@ -15,8 +15,8 @@ from samerack.agent.policy.measured import UNMEASURED, Measured
 from samerack.cluster.group import GroupView
 from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.view import SettledCluster
-from samerack.protocol.model import from_pairs
-from samerack.settings.model import Settings
+from samerack.protocol.values import from_pairs
+from samerack.settings.all_settings import Settings
 from samerack.settings.policy import PolicySettings
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member

@@ -15,7 +15,7 @@ from samerack.agent.policy import (
     decide,
     fresh,
 )
-from samerack.assignors.model import Cost
+from samerack.assignors.problem import Cost
 from samerack.settings.policy import WindowSettings
 
 RULES = Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=100)

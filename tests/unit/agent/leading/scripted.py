@@ -16,7 +16,7 @@ from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.events import EventLog
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from tests.unit.cluster.scripted_broker import ScriptedBroker
 
 

@@ -16,9 +16,9 @@ from samerack.agent.leading.prospect import prospect
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
 from samerack.events import EventLog
-from samerack.protocol.model import Subscription
+from samerack.protocol.values import Subscription
+from samerack.settings.all_settings import Settings
 from samerack.settings.leading import LeadingSettings
-from samerack.settings.model import Settings
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import group, member
 

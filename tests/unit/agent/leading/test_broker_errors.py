@@ -28,7 +28,7 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.wire import Wire
 from samerack.traffic.describe import committed
 from samerack.traffic.groups import ListedGroup
-from samerack.traffic.model import Family
+from samerack.traffic.snapshot import Family
 from tests.unit.agent.leading.scripted import clear_away, leader_of
 from tests.unit.cluster.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS, until

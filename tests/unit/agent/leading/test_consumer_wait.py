@@ -19,7 +19,7 @@ from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
 from samerack.election.leadership_state import LeadershipState
-from samerack.settings.model import Settings
+from samerack.settings.all_settings import Settings
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
 

@@ -16,8 +16,8 @@ from samerack.agent.policy import Action, Breaker, Changes, Decision, Reason
 from samerack.cluster.group import GroupView
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
-from samerack.protocol.model import from_pairs
-from samerack.settings.model import Settings
+from samerack.protocol.values import from_pairs
+from samerack.settings.all_settings import Settings
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member

@@ -17,7 +17,7 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
 from samerack.common.errors import AgentError
 from samerack.protocol.java import spread_hash
-from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+from samerack.protocol.values import NO_PARTITIONS, TopicPartitions, from_pairs
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.values import group, member
 

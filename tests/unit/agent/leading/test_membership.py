@@ -27,8 +27,8 @@ from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import JOIN_VERSION, STUCK_SECONDS, Joined
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_subscription
-from samerack.protocol.model import NO_PARTITIONS
 from samerack.protocol.sticky import claims
+from samerack.protocol.values import NO_PARTITIONS
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 

@@ -11,8 +11,8 @@ from samerack.agent.leading.assigning import Assigning
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.group_member import Joined
 from samerack.protocol.consumer import encode_subscription
-from samerack.protocol.model import Subscription
-from samerack.settings.model import Settings
+from samerack.protocol.values import Subscription
+from samerack.settings.all_settings import Settings
 from tests.unit.agent.values import cluster, member
 
 GENERATION = 7

@@ -16,7 +16,7 @@ from samerack.agent.policy.reasons import why_cheaper
 from samerack.cluster.group import GroupView
 from samerack.cluster.view import SettledCluster
 from samerack.events import EventLog
-from samerack.protocol.model import from_pairs
+from samerack.protocol.values import from_pairs
 from samerack.traffic.collect import Partition
 from samerack.traffic.production import Rate
 from samerack.traffic.weights import Weights

@@ -22,7 +22,7 @@ from samerack.agent.leading.takeover import (
 )
 from samerack.cluster.group import GroupView, MemberView
 from samerack.protocol.java import spread_hash
-from samerack.protocol.model import from_pairs
+from samerack.protocol.values import from_pairs
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.values import group, member
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from samerack.agent.pod.local import labels
-from samerack.agent.pod.model import OwnRack, rack_of
 from samerack.agent.pod.own import own_rack, with_own_rack
+from samerack.agent.pod.source_answers import OwnRack, rack_of
+from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import TrafficSettings
-from samerack.settings.model import Settings
 from samerack.settings.pod import PodSettings
 from tests.clouds.http_server import Answer, Asked, Server
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.windows import Counted, Windows
-from samerack.traffic.model import FlowKey, Volume
+from samerack.traffic.snapshot import FlowKey, Volume
 
 
 def record(number: int, kind: Kind = Kind.SAMPLE, *, size: int = 10) -> OutgoingRecord:

@@ -19,10 +19,10 @@ from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, TrafficSample
 from samerack.events import EventLog
+from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.model import Settings
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.model import TrafficSnapshot
+from samerack.traffic.snapshot import TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, flow, group, member, publish, snapshot
 
 FLAGS: dict[str, Any] = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]}

@@ -18,7 +18,7 @@ from samerack.agent.streams.question import PlanQuestionError, read_question
 from samerack.assignors.streams.assignment import TaskType
 from samerack.cluster.racks import Hosts
 from samerack.settings.leading import RackSettings
-from samerack.traffic.model import GroupTraffic
+from samerack.traffic.snapshot import GroupTraffic
 from tests.streams_http import Json
 from tests.unit.agent.measured import group
 

@@ -17,8 +17,8 @@ from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import read_question
+from samerack.assignors.streams.application import ProcessId
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.model import ProcessId
 from tests.docs import ROOT, yaml_of
 from tests.parity.streams_cases import random_case
 from tests.streams_http import Json, endpoint, question_of
@@ -125,7 +125,7 @@ def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment(
 ) -> None:
     """Every client keeps its tasks, one that no client had is given to one, and a rebalance follows at once."""
     source = """
-        from samerack.assignors.streams.model import TaskAssignmentError
+        from samerack.assignors.streams.application import TaskAssignmentError
 
         class Mine:
             def assign(self, state):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from samerack.agent.streams.question import PlanQuestionError, read_question
-from samerack.assignors.streams.model import task_id
+from samerack.assignors.streams.application import task_id
 from tests.parity.streams_cases import random_case
 from tests.streams_http import Json, question_of
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
-from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.model import (
+from samerack.assignors.streams.application import (
     LATEST_OFFSET,
     ApplicationState,
     KafkaStreamsState,
@@ -19,6 +17,8 @@ from samerack.assignors.streams.model import (
     TaskTopicPartition,
     task_id,
 )
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.offline.streams_json import Application, parse
 from tests.parity.streams_cases import random_case
 

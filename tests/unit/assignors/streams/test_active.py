@@ -13,7 +13,7 @@ from samerack.assignors.streams.active import ActiveTasks, Costs, limits, optimi
 from tests.unit.assignors.groups import solver
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import Int32Array, Int64Array
+    from samerack.assignors.problem import Int32Array, Int64Array
 
 
 def random_tasks(seed: int, *, tasks: int, clients: int, racks: int = 3) -> ActiveTasks:

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.evaluate import remote_partitions
-from samerack.assignors.streams.ha import high_availability
-from samerack.assignors.streams.model import (
+from samerack.assignors.streams.application import (
     LATEST_OFFSET,
     ApplicationState,
     KafkaStreamsState,
@@ -23,6 +19,10 @@ from samerack.assignors.streams.model import (
     TaskInfo,
     TaskTopicPartition,
 )
+from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.evaluate import remote_partitions
+from samerack.assignors.streams.ha import high_availability
 from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
 from samerack.assignors.streams.registry import Outcome, Request
 from tests.unit.assignors.streams.applications import EVERYTHING, after, application, copies, process, tasks

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from samerack.assignors.streams.application import TaskId, task_id
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.java_sets import task_hash, tasks_in_java_order
-from samerack.assignors.streams.model import TaskId, task_id
 from samerack.offline.streams_json import Application, StreamsQuestion
 from tests.unit.assignors.streams.questions import standby_question
 

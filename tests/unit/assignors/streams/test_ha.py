@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from samerack.assignors.streams.application import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor, high_availability
-from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import ObstacleKind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from samerack.assignors.streams.application import ProcessId, TaskId, TaskInfo, TaskTopicPartition
 from samerack.assignors.streams.java_sets import (
     in_java_order,
     in_queue_order,
@@ -12,7 +13,6 @@ from samerack.assignors.streams.java_sets import (
     string_hash,
     table_size,
 )
-from samerack.assignors.streams.model import ProcessId, TaskId, TaskInfo, TaskTopicPartition
 
 
 def test_strings_hash_over_utf_16_units() -> None:

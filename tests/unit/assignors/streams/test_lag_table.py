@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import KafkaStreamsState, ProcessId, TaskId
 from samerack.assignors.streams.lag_table import LagTable, SharedLags
-from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
 
 TASKS = [TaskId(subtopology=0, partition=number) for number in range(6)]
 

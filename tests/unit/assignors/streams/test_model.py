@@ -6,10 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from samerack.assignors.model import AssignmentError as InvalidError
-from samerack.assignors.streams.assignment import AssignedTask, TaskType, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
-from samerack.assignors.streams.model import (
+from samerack.assignors.problem import AssignmentError as InvalidError
+from samerack.assignors.streams.application import (
     LATEST_OFFSET,
     ApplicationState,
     KafkaStreamsState,
@@ -20,6 +18,8 @@ from samerack.assignors.streams.model import (
     TaskTopicPartition,
     task_id,
 )
+from samerack.assignors.streams.assignment import AssignedTask, TaskType, assignment_of
+from samerack.assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
 from samerack.assignors.streams.plugin import identity_assignment
 from samerack.assignors.streams.rules import RackAwareOptimizationParams
 from tests.unit.assignors.streams.applications import process

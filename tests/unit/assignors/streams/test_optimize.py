@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.evaluate import bill, spread
-from samerack.assignors.streams.model import (
+from samerack.assignors.streams.application import (
     ApplicationState,
     KafkaStreamsState,
     ProcessId,
@@ -21,6 +18,9 @@ from samerack.assignors.streams.model import (
     TaskTopicPartition,
     task_id,
 )
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.evaluate import bill, spread
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.rules import ObstacleKind, RackAwareOptimizationParams, tag_warnings
 from samerack.offline.streams_json import Application, StreamsQuestion

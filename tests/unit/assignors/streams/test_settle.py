@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.ha import high_availability
-from samerack.assignors.streams.model import (
+from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import (
     ApplicationState,
     task_id,
 )
+from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.ha import high_availability
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.settle import MAX_ROUNDS, settle
 from samerack.assignors.streams.sticky import sticky

@@ -15,7 +15,7 @@ from samerack.assignors.streams.standby_model import Standbys
 from samerack.assignors.streams.tags import Tagged, optimize_tagged, unrestrained
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import Int32Array
+    from samerack.assignors.problem import Int32Array
 
 COSTS = [Costs(traffic=10, non_overlap=1), Costs(traffic=1, non_overlap=10), Costs(traffic=1, non_overlap=0)]
 

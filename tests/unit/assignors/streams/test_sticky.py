@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from samerack.assignors.streams.application import ApplicationState, TaskId
 from samerack.assignors.streams.builtin import ASSIGNORS
-from samerack.assignors.streams.model import ApplicationState, TaskId
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import ObstacleKind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from samerack.assignors.streams.application import ApplicationState, task_id
 from samerack.assignors.streams.assignment import assignment_of
-from samerack.assignors.streams.model import ApplicationState, task_id
 from samerack.assignors.streams.plugin import (
     AssignmentError,
     GroupAssignment,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import Problem
+from samerack.assignors.problem import Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 
 

@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from samerack.assignors.model import Problem
+from samerack.assignors.problem import Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView
 from samerack.planning.members import PlanMember

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
-from samerack.assignors.model import AssignmentError as InvalidError
+from samerack.assignors.problem import AssignmentError as InvalidError
 from samerack.assignors.streams.configs import AssignmentConfigs
 
 LATEST_OFFSET: Final = -2
