@@ -65,7 +65,9 @@ def prove(folder: Path, version: str, tools: Tools) -> Iterator[str]:
 def _wheel(wheel: Path, version: str, tools: Tools, place: Path) -> str:
     home = place / "environment"
     _run(place, tools.uv, "venv", "--quiet", "--python", tools.python, str(home))
-    _run(place, tools.uv, "pip", "install", "--quiet", "--python", str(home / "bin" / "python"), str(wheel))
+    # certificates are the system's: machines behind a proxy of their own need it
+    install = ("pip", "install", "--quiet", "--system-certs", "--python", str(home / "bin" / "python"))
+    _run(place, tools.uv, *install, str(wheel))
     samerack = str(home / "bin" / "samerack")
     _expect(_run(place, samerack, "--version"), version, wheel)
     for command in ("verify", "cost", "plan", "run"):
