@@ -31,7 +31,7 @@ class Classes:
         pool_kind: [L] kind of the pool's units.
         pool_price: [L] price row of the pool's units.
         claiming: [J] class of each claim that its kind allows, ascending.
-        entry: [J] index of the claim among the entries of `Claims`.
+        entry: [J] index of the claim among the entries of `SeatClaims`.
     """
 
     of: Int32Array

@@ -5,7 +5,7 @@ every minimum saving; then windows, budget and breaker must allow it. Changed pa
 cooperative rebalance do not depend on cost: they always cause a rebalance, except in a group with a member that revokes
 nothing round after round.
 
-`condition` has what is known of a group, `reasons` every reason with its texts, `model` the rules and the decision,
+`condition` has what is known of a group, `reasons` every reason with its texts, `rules` the rules and the decision,
 `decide` the sequence of checks, `budget` the token bucket and the hourly cap, `windows` the allowed times, `breaker`
 the comparison of rebalances with their prediction.
 """

@@ -1,6 +1,6 @@
 """Records what happened to groups, and why: in memory, in a file, over HTTP, and on a Kafka topic where configured.
 
-`model` is one event, `event_log` what all parts of the agent write to and read from, `store` and `event_writer` the
+`event` is one event, `event_log` what all parts of the agent write to and read from, `store` and `event_writer` the
 file, `rebalances` and `cause` how a rebalance and its cause are found.
 """
 

@@ -149,7 +149,7 @@ def test_tests_and_lab_have_the_same_names(folder: str) -> None:
 
 
 _FOLDERS: Final[dict[str, Callable[[], list[Path]]]] = {
-    "what is shipped": lambda: list(sources()),
+    "what is shipped": sources,
     "tests": lambda: _modules(ROOT / "tests"),
     "tests, in other languages": lambda: _texts(ROOT / "tests", ".java", ".go", ".mjs", ".md"),
     "lab": lambda: _modules(ROOT / "lab"),
