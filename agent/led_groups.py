@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import structlog
@@ -42,7 +41,6 @@ _ANSWER_SECONDS: Final = 2.0
 """Below the brokers' initial rebalance delay: a broker that hangs must not delay the groups of the others."""
 MakeLeader: TypeAlias = Callable[[str, float | None], GroupLeader]
 """Makes the leader of a group; the time is when it certainly had no members (monotonic seconds; None: not known)."""
-_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 _TYPES: Final = frozenset({"", "classic", "unknown"})
 """Brokers assign groups of other types; before Kafka 4 they do not send a group's type."""
 
@@ -176,12 +174,10 @@ class GroupFinder(Service):
         if state:
             self._lead(self._leadable(found), born=born)
         else:
-            self.take(found, complete=complete, now=now, born=born)
+            self.take(found, born=born, complete=complete, now=now)
         return complete
 
-    def take(
-        self, found: Mapping[str, ListedGroup], *, complete: bool, now: float, born: Mapping[str, float] = _NOTHING
-    ) -> None:
+    def take(self, found: Mapping[str, ListedGroup], *, born: Mapping[str, float], complete: bool, now: float) -> None:
         """Lead what has been found, and drop what has ceased to exist.
 
         The groups are those that brokers list and the settings include; if not all brokers have answered, a group that
