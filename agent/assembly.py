@@ -15,7 +15,7 @@ from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.leading.takeover_controller import TakeoverLock
-from samerack.agent.led_groups import GroupFinder, LedGroups, named
+from samerack.agent.led_groups import GroupFinder, LedGroups, MakeLeader, named
 from samerack.agent.metrics import Metrics
 from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
@@ -163,7 +163,7 @@ class AgentParts:
             stop_seconds=_LAST_POLL_SECONDS if topics_of(self.settings) else 0.0,  # what is measured last is published
         )
 
-    def _leader_factory(self, notify_supervisor: Callable[[], None]) -> Callable[[str], GroupLeader]:
+    def _leader_factory(self, notify_supervisor: Callable[[], None]) -> MakeLeader:
         """Return what makes the leader of a group; all leaders share what is made here."""
         settings = self.settings
         takeover_lock = TakeoverLock()
@@ -172,7 +172,7 @@ class AgentParts:
         foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
         requests = GroupRequests(kept.with_suffix(".requests.json") if kept is not None else None)
 
-        def make(group: str) -> GroupLeader:
+        def make(group: str, empty_at: float | None) -> GroupLeader:
             self.metrics.expect(group)
             return GroupLeader(
                 build_group_parts(
@@ -197,6 +197,7 @@ class AgentParts:
                 poller=self.poller,
                 leadership=self.leadership,
                 hand_over_seconds=min(settings.election.hand_over_seconds, _MAX_HAND_OVER_SECONDS),
+                empty_at=empty_at,
             )
 
         return make

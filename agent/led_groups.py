@@ -1,27 +1,30 @@
 """The groups that the agent leads: those that the settings name, and those that match a pattern of theirs.
 
 Named groups are there from the start, whether they exist or not. The others are found among the groups that brokers
-list, and dropped some time after they have ceased to exist.
+list, and dropped some time after they have ceased to exist. Brokers list all groups from time to time, and those that
+rebalance in short intervals: such a list is small, and a birth lasts three seconds.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import structlog
 
+from samerack.agent.group_births import GroupBirths, GroupList
 from samerack.agent.leading.leader import GroupLeader
-from samerack.cluster.group import CONSUMER
+from samerack.cluster.group import CONSUMER, FORMING_STATE
+from samerack.cluster.group_questions import list_groups
 from samerack.cluster.watch import ClusterWatch
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import ANSWER_SECONDS, Question, Wire
 from samerack.common.patterns import fits, included, is_pattern
 from samerack.common.service import Service
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.all_settings import Settings
-from samerack.traffic.describe import listed
+from samerack.traffic.describe import matching
 from samerack.traffic.groups import ListedGroup
 
 log = structlog.get_logger("groups")
@@ -30,8 +33,14 @@ MAX_FOUND: Final = 1000
 """Each is led by a thread, and its name is in every message of the election, which one record of Kafka must hold."""
 _GONE_SECONDS: Final = 600.0
 """A group that has ceased to exist is kept so long: its next consumers are led from the first generation."""
-_NO_METADATA_SECONDS: Final = 0.5
-"""Time until the next poll while the brokers are not known yet."""
+_LIST_SECONDS: Final = 0.5
+"""Between two lists of the groups that rebalance, and until the next one while the brokers are not known yet."""
+_MIN_DELAY_SECONDS: Final = 2 * _LIST_SECONDS
+"""With a shorter initial rebalance delay a group is found too late for its birth, or not before its end."""
+_ANSWER_SECONDS: Final = 2.0
+"""Below the brokers' initial rebalance delay: a broker that hangs must not delay the groups of the others."""
+MakeLeader: TypeAlias = Callable[[str, float | None], GroupLeader]
+"""Makes the leader of a group; the time is when it certainly had no members (monotonic seconds; None: not known)."""
 _TYPES: Final = frozenset({"", "classic", "unknown"})
 """Brokers assign groups of other types; before Kafka 4 they do not send a group's type."""
 
@@ -44,7 +53,7 @@ def named(settings: Settings) -> tuple[str, ...]:
 class LedGroups(Mapping[str, GroupLeader]):
     """The leaders by group; any thread may read it."""
 
-    def __init__(self, make: Callable[[str], GroupLeader], *, forget: Callable[[str], None]) -> None:
+    def __init__(self, make: MakeLeader, *, forget: Callable[[str], None]) -> None:
         """Start empty; leaders are made but not started, and `forget` is called after a group has been dropped."""
         self._make = make
         self._forget = forget
@@ -70,12 +79,12 @@ class LedGroups(Mapping[str, GroupLeader]):
         """Return how many they are."""
         return len(self._leaders)
 
-    def add(self, group: str) -> None:
-        """Lead a group from now on, or from `start` on."""
+    def add(self, group: str, *, empty_at: float | None = None) -> None:
+        """Lead a group from now on, or from `start` on; it certainly had no members at `empty_at`, if that is known."""
         with self._lock:
             if group in self._leaders:
                 return
-            leader = self._make(group)
+            leader = self._make(group, empty_at)
             self._leaders = {**self._leaders, group: leader}  # readers keep what they have
             if self._runs:
                 leader.start()
@@ -123,49 +132,87 @@ class GroupFinder(Service):
         self._seen: dict[str, float] = {}
         """When each group was last listed."""
         self._too_many = 0
+        self._births = GroupBirths()
+        self._full_at = float("-inf")
+        """When to list all groups again, monotonic seconds."""
 
     def turn(self) -> float:
-        """Poll once; return the pause.
+        """List the groups that rebalance, and all groups if that is due or a birth may have been missed.
 
         Raises:
             AgentError: No broker can be reached.
         """
-        brokers = sorted(self._watch.cluster.brokers)
+        brokers = sorted(self._watch.present)
         if not brokers:
-            return _NO_METADATA_SECONDS
-        found, gaps = listed(self._wire, brokers, self._settings.groups)
-        self.take(found, complete=not gaps, now=time.monotonic())
-        return self._settings.watch.groups_seconds
+            return _LIST_SECONDS
+        began, births_were_seen = time.monotonic(), self._births.are_seen
+        complete = self._list(brokers, FORMING_STATE, _ANSWER_SECONDS)
+        now = time.monotonic()
+        if now >= self._full_at or (complete and births_were_seen and not self._births.are_seen):
+            hangs = now - began >= _ANSWER_SECONDS
+            self._list(brokers, "", _ANSWER_SECONDS if hangs else ANSWER_SECONDS)
+            self._full_at = time.monotonic() + self._settings.watch.groups_seconds
+        return _LIST_SECONDS
 
-    def take(self, found: Mapping[str, ListedGroup], *, complete: bool, now: float) -> None:
+    def _list(self, brokers: Sequence[int], state: str, answer_seconds: float) -> bool:
+        """List the groups in a state, all if it is empty; return whether all brokers have answered without an error."""
+        asked_at = time.monotonic()
+        answers = self._wire.ask([Question(broker=one, request=list_groups(state)) for one in brokers], answer_seconds)
+        now = time.monotonic()
+        found, _ = matching(answers, self._settings.groups)
+        complete = all(answer.error is None and not answer.response.error_code for answer in answers)
+        listed = GroupList(
+            groups=found.keys(),
+            brokers=frozenset(brokers),
+            complete=complete,
+            full=not state,
+            asked_at=asked_at,
+            answered_at=now,
+        )
+        delay = self._watch.initial_delay_seconds or 0.0
+        born = self._births.add(listed, delay if delay > _MIN_DELAY_SECONDS else None)
+        if state:
+            self._lead(self._leadable(found), born=born)
+        else:
+            self.take(found, born=born, complete=complete, now=now)
+        return complete
+
+    def take(self, found: Mapping[str, ListedGroup], *, born: Mapping[str, float], complete: bool, now: float) -> None:
         """Lead what has been found, and drop what has ceased to exist.
 
         The groups are those that brokers list and the settings include; if not all brokers have answered, a group that
-        is missing may exist. `now` is in monotonic seconds.
+        is missing may exist. `now` is in monotonic seconds; for `born` see `GroupBirths.add`.
         """
-        # an election's group that is empty at the moment has no protocol type by which it was left out
-        wanted = sorted(
-            name
-            for name, group in found.items()
-            if group.protocol_type in ("", CONSUMER) and group.type in _TYPES and not self._settings.election.owns(name)
-        )
+        wanted = self._leadable(found)
         if complete:
             self._note_unmatched(found)
         self._seen.update(dict.fromkeys(wanted, now))
         if not complete:
             self._seen.update(dict.fromkeys(self._led, now))
-        new = [name for name in wanted if name not in self._led]
+        self._lead(wanted, gone=[name for name in self._led if self._may_be_dropped(name, now)], born=born)
+        self._tell_of_too_many(sum(name not in self._led for name in wanted))
+
+    def _leadable(self, found: Mapping[str, ListedGroup]) -> list[str]:
+        """Return the groups that a member can lead."""
+        # an election's group that is empty at the moment has no protocol type by which it was left out
+        return sorted(
+            name
+            for name, group in found.items()
+            if group.protocol_type in ("", CONSUMER) and group.type in _TYPES and not self._settings.election.owns(name)
+        )
+
+    def _lead(self, wanted: Iterable[str], *, born: Mapping[str, float], gone: Sequence[str] = ()) -> None:
+        """Drop groups, and lead as many others as there is room for."""
         room = max(0, MAX_FOUND - (len(self._led) - len(self._named)))
-        self._tell_of_too_many(len(new) - room)
-        gone = [name for name in self._led if self._may_be_dropped(name, now)]
-        if not new[:room] and not gone:
+        new = [name for name in wanted if name not in self._led][:room]
+        if not new and not gone:
             return
-        log.info("groups-found", new=new[:room], gone=gone)
+        log.info("groups-found", new=new, gone=gone, born=sorted(born.keys() & new))
         for name in gone:
             del self._seen[name]
             self._led.drop(name, seconds=1.0)
-        for name in new[:room]:
-            self._led.add(name)
+        for name in new:
+            self._led.add(name, empty_at=born.get(name))
         self._leadership.offer(sorted(name for name in self._led if name not in self._named))
 
     def ended(self) -> None:

@@ -39,15 +39,24 @@ class ConsumerWait:
     """The wait for the first consumers of one group."""
 
     def __init__(
-        self, parts: GroupParts, poller: GroupPoller, new_membership: Callable[[KafkaNetClient], Membership]
+        self,
+        parts: GroupParts,
+        poller: GroupPoller,
+        new_membership: Callable[[KafkaNetClient], Membership],
+        *,
+        empty_at: float | None = None,
     ) -> None:
-        """Prepare; `new_membership` returns a membership of the group on a client, before it has sent anything."""
+        """Prepare.
+
+        `new_membership` returns a membership of the group on a client, before it has sent anything; `empty_at` is when
+        the group certainly had no members, monotonic seconds.
+        """
         self._parts = parts
         self._reporter = parts.reporter
         self._poller = poller
         self._new_membership = new_membership
-        self._empty_at: float | None = None
-        """When the group was empty after this agent had left it, monotonic seconds; None if it was not."""
+        self._empty_at = empty_at
+        """When the group was empty before the next wait, monotonic seconds; None if that is not known."""
 
     def wait(self, wake: threading.Event, is_wanted: Callable[[], bool]) -> GroupPoll | None:
         """Wait until the group has consumers; return the poll that shows them, or None if no longer wanted.
@@ -55,6 +64,8 @@ class ConsumerWait:
         Raises:
             KafkaError: The brokers refuse to describe the group.
         """
+        if not is_wanted():
+            return None  # an election may still make this agent the active one
         empty_at, self._empty_at = self._empty_at, None
         return self._watch(
             wake,

@@ -61,12 +61,13 @@ class GroupLeader(Service):
         poller: GroupPoller,
         leadership: LeadershipState | None = None,
         hand_over_seconds: float = 0.0,
+        empty_at: float | None = None,
     ) -> None:
         """Prepare; `start` starts the thread.
 
         `poller` describes the group while the agent stays outside because it has no consumers; without `leadership`
         this agent leads the group. `stop` lets the agent stay for `hand_over_seconds` until another one, if there is
-        one, has taken the membership over.
+        one, has taken the membership over. `empty_at`: when the group certainly had no members, monotonic seconds.
         """
         super().__init__(f"group {parts.group}")
         self.group = parts.group
@@ -76,7 +77,7 @@ class GroupLeader(Service):
         self._hand_over_seconds = hand_over_seconds
         self._leadership = leadership = leadership or LeadershipState()
         self._responsibility = Responsibility(parts.group, leadership, parts.reporter, prepare=_load_solver)
-        self._consumers = ConsumerWait(parts, poller, self._new_membership)
+        self._consumers = ConsumerWait(parts, poller, self._new_membership, empty_at=empty_at)
         self._membership: Membership | None = None
         self._unleft: frozenset[MemberIdentity] = frozenset()
         """Member ids that the brokers may still have because LeaveGroup failed."""

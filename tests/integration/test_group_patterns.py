@@ -1,8 +1,20 @@
-"""Groups that match a pattern are led as named ones are, from the agent's next poll on."""
+"""Groups that match a pattern are led as named ones are, from their birth on."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer
+
 from lab.sandbox.admin import wait_until
+from lab.sandbox.contract import RACKS
 from tests.integration.guest import set_offsets
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
 
@@ -34,3 +46,80 @@ def test_groups_of_a_pattern_are_led_and_handed_over(scenario: Scenario, other: 
     assert other.agent_member() is None
     scenario.finish()
     other.finish()
+
+
+_BIRTHS: Final = 100
+_BIRTHS_SECONDS: Final = 60.0
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("busy", [0, 2])
+def test_a_hundred_groups_of_a_pattern_are_led_from_birth(scenario: Scenario, busy: int) -> None:
+    """They are born within a minute, with three members each, also beside busy loops."""
+    scenario.admin.create_topic(scenario.topic, [(1,), (2,), (3,)])
+    groups = [f"{scenario.group}-{number:03}" for number in range(_BIRTHS)]
+    agent = scenario.agent(groups=[f"{scenario.group}-*"], election__group=f"samerack-{scenario.group}")
+    agent.wait(lambda: bool(agent.events("pattern-matches-no-group")), "all groups are listed")
+    with _busy_loops(busy), _members(scenario) as members:
+        begun = time.monotonic()
+        for number, group in enumerate(groups):
+            time.sleep(max(0.0, begun + number * _BIRTHS_SECONDS / _BIRTHS - time.monotonic()))
+            _start(members, scenario, group)
+        wait_until(lambda: all(len(one.assignment()) == 1 for one in members), "each member has its partition")
+        agent.wait(lambda: {*agent.roles().values()} <= {"leading", "following"}, "the agent is in all groups")
+        assert {one["group"] for one in agent.events("plan-sent", generation=1)} == {*groups}
+
+
+@contextmanager
+def _busy_loops(count: int) -> Iterator[None]:
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in loops:
+            one.kill()
+            one.wait()
+
+
+@contextmanager
+def _members(scenario: Scenario) -> Iterator[list[Consumer]]:
+    """Consumers to add to, which one thread polls, since hundreds of processes would be the load."""
+    members: list[Consumer] = []
+    ended = threading.Event()
+
+    def poll() -> None:
+        while not ended.wait(0.05):
+            for one in tuple(members):
+                one.poll(0)
+
+    thread = threading.Thread(target=poll, name=f"members of {scenario.group}")
+    thread.start()
+    try:
+        yield members
+    finally:
+        ended.set()
+        thread.join()
+        closing = [threading.Thread(target=one.close) for one in members]
+        for one in closing:
+            one.start()
+        for one in closing:
+            one.join()
+
+
+def _start(members: list[Consumer], scenario: Scenario, group: str) -> None:
+    """Start a group's three members, one in each rack; what they read does not count."""
+    for rack in filter(None, RACKS.values()):
+        one = Consumer(
+            {
+                "bootstrap.servers": scenario.cluster.bootstrap,
+                "group.id": group,
+                "client.id": f"member-{rack}",
+                "client.rack": rack,
+                "partition.assignment.strategy": "range",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20_000,
+                "log_level": 0,
+            }
+        )
+        one.subscribe([scenario.topic])
+        members.append(one)

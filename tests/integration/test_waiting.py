@@ -9,28 +9,36 @@ from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 
 @pytest.mark.parametrize(
-    ("assignor", "clients"),
+    ("assignor", "clients", "by_pattern"),
     [
         pytest.param(
             "range",
             ("java", "confluent", "kafka-python"),
+            True,
             marks=pytest.mark.promise(
-                "Consumers that start in an empty group have their first assignment, generation 1, from the agent."
+                "Consumers that start in a new group, also one that only a pattern names, have their first assignment, "
+                "generation 1, from the agent."
             ),
         ),
-        ("cooperative-sticky", ("java", "confluent", "java")),
+        ("cooperative-sticky", ("java", "confluent", "java"), False),
     ],
 )
-def test_the_agent_leads_from_the_first_generation(scenario: Scenario, assignor: str, clients: tuple[str, ...]) -> None:
+def test_the_agent_leads_from_the_first_generation(
+    scenario: Scenario, assignor: str, clients: tuple[str, ...], *, by_pattern: bool
+) -> None:
     """Consumers that start in an empty group get their first assignment from the agent, eager or cooperative."""
     scenario.lay_out(INTERLEAVED)
-    agent = scenario.waiting_agent()
+    if by_pattern:
+        agent = scenario.agent(groups=[f"{scenario.group}*"], election__group=f"samerack-{scenario.group}")
+        agent.wait(lambda: bool(agent.events("pattern-matches-no-group")), "all groups are listed")
+    else:
+        agent = scenario.waiting_agent()
     assert scenario.agent_member() is None
     assert agent.get("/readyz")[0] == 200
     for client, rack in zip(clients, (A, B, C), strict=True):
         scenario.join(client, rack, assignor=assignor)
     scenario.wait_settled(cross_rack=0)
-    assert agent.role() == "leading"
+    assert agent.role(scenario.group) == "leading"
     assert agent.events("plan-sent")[0]["generation"] == 1
     assert agent.events("role", now="following") == []
     scenario.finish()

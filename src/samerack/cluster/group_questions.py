@@ -35,9 +35,11 @@ def to_coordinators(
     ]
 
 
-def list_groups() -> Any:
-    """Return the request for all groups that a broker coordinates."""
-    return ListGroupsRequest(states_filter=[], types_filter=[])
+def list_groups(state: str = "") -> Any:
+    """Return the request for the groups that a broker coordinates: all, or those in one state (KIP-518, Kafka 2.6)."""
+    if not state:
+        return ListGroupsRequest(states_filter=[], types_filter=[])
+    return ListGroupsRequest(states_filter=[state], types_filter=[], min_version=4)
 
 
 def find_coordinators(groups: Sequence[str]) -> Any:

@@ -94,6 +94,11 @@ class ClusterWatch(Service):
         self.last_poll_at = float("-inf")
         self._describe_at = float("-inf")
 
+    @property
+    def present(self) -> AbstractSet[int]:
+        """The brokers of the last poll; `cluster` also has those that are down or gone."""
+        return self._state.seen.brokers.keys()
+
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` on the watch's thread after each poll that changed the settled cluster; it must be quick."""
         with self._lock:

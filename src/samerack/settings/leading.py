@@ -169,5 +169,7 @@ class WatchSettings(Section):
         "takes a tenth of the time at most.",
     )
     groups_seconds: Seconds = Field(
-        default=10.0, description="Time between two polls for groups that match a pattern of `groups`."
+        default=10.0,
+        description="Time between two lists of all groups, for a pattern of `groups`. Groups that rebalance are listed "
+        "twice a second, so that new ones are led from birth.",
     )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from samerack.cluster.group_questions import GroupType, describe_groups, fetch_offsets, list_groups, to_coordinators
-from samerack.cluster.wire import Question, Wire
+from samerack.cluster.wire import Answer, Question, Wire
 from samerack.common.patterns import selects
 from samerack.election.messages import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
@@ -44,10 +44,14 @@ class Descriptions:
 
 def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
     """List the matching groups by name: every broker lists those it coordinates. Agents' own groups are left out."""
-    questions = [Question(broker=broker, request=list_groups()) for broker in brokers]
+    return matching(wire.ask_in_batches(Question(broker=one, request=list_groups()) for one in brokers), patterns)
+
+
+def matching(answers: Iterable[Answer], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
+    """Return the matching groups of brokers' lists by name."""
     found: dict[str, ListedGroup] = {}
     gaps: list[Gap] = []
-    for answer in answered(wire.ask_in_batches(questions), Family.GROUPS, gaps):
+    for answer in answered(answers, Family.GROUPS, gaps):
         gaps += refused(Family.GROUPS, f"broker {answer.question.broker}", answer.response.error_code)
         for one in answer.response.groups:
             if one.protocol_type != PROTOCOL_TYPE and selects(patterns, one.group_id):

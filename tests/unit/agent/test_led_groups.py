@@ -8,20 +8,25 @@ from typing import Any, cast
 from unittest.mock import Mock, call
 
 import pytest
+from kafka.errors import UnsupportedVersionError
 
+from samerack.agent import led_groups
 from samerack.agent.health import Health
 from samerack.agent.led_groups import MAX_FOUND, GroupFinder, LedGroups
 from samerack.agent.metrics import Metrics
 from samerack.agent.supervisor.line import MemberIdentity
+from samerack.cluster.wire import Question
 from samerack.settings.loading import load
 from samerack.traffic.groups import ListedGroup
+from tests.unit.cluster.scripted_wire import ScriptedWire
 
 
 class Found:
     """A finder with these groups in its settings, and what it has done."""
 
-    def __init__(self, *groups: str) -> None:
+    def __init__(self, *groups: str, wire: Any = None, watch: Any = None) -> None:
         self.leaders: dict[str, Mock] = {}
+        self.empty_at: dict[str, float | None] = {}
         self.forgotten: list[str] = []
         self.offers: list[list[str]] = []
         settings = self.settings = load(
@@ -30,10 +35,10 @@ class Found:
         self.led = LedGroups(self._make, forget=self.forgotten.append)
         self.led.start()
         election = Mock(offer=lambda found: self.offers.append(list(found)))
-        nothing = cast(Any, None)  # `take` asks no broker
-        self.finder = GroupFinder(settings, nothing, led=self.led, watch=nothing, leadership=election)
+        self.finder = GroupFinder(settings, wire, led=self.led, watch=watch, leadership=election)
 
-    def _make(self, group: str) -> Mock:
+    def _make(self, group: str, empty_at: float | None) -> Mock:
+        self.empty_at[group] = empty_at
         self.leaders[group] = Mock(group=group, member_ids=Mock(return_value=frozenset()))
         return self.leaders[group]
 
@@ -45,7 +50,7 @@ class Found:
         for name in (*names, *(types or {})):
             protocol_type, _, kind = (types or {}).get(name, "consumer classic").partition(" ")
             listed[name] = ListedGroup(group=name, coordinator=1, protocol_type=protocol_type, state="", type=kind)
-        self.finder.take(listed, complete=complete, now=now)
+        self.finder.take(listed, born={}, complete=complete, now=now)
 
 
 def test_what_is_found_is_led_at_once_and_offered_in_the_election() -> None:
@@ -153,3 +158,77 @@ def test_a_dropped_group_is_in_no_metric() -> None:
     metrics.forget("orders")
     text = metrics.exposition().decode()
     assert ('group="orders"' in text, 'group="payments"' in text) == (False, True)
+
+
+class _Brokers:
+    """Two brokers, with groups in these states, and a finder of all groups; its clock goes by half a second a turn."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.groups: dict[str, str] = {}
+        self.errors: dict[int, Exception] = {}
+        self.lacks_states = False
+        self.now = 0.0
+        self.wire = ScriptedWire(self._answer)
+        self.watch = SimpleNamespace(present={1, 2}, initial_delay_seconds=3.0)
+        self.found = Found("*", wire=self.wire, watch=self.watch)
+        monkeypatch.setattr(led_groups, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def _answer(self, question: Question) -> Any:
+        states = question.request.states_filter
+        if self.lacks_states and states:
+            return UnsupportedVersionError()
+        if question.broker in self.errors:
+            return self.errors[question.broker]
+        groups = [
+            SimpleNamespace(group_id=name, protocol_type="consumer", group_state=state, group_type="classic")
+            for name, state in self.groups.items()
+            if question.broker == 1 and (not states or state in states)
+        ]
+        return SimpleNamespace(error_code=0, groups=groups)
+
+    def turn(self, **groups: str) -> list[str]:
+        """Add groups, and return which states are asked for."""
+        self.groups |= groups
+        del self.wire.asked[:]
+        self.now += self.found.finder.turn()
+        return [",".join(question.request.states_filter) for question in self.wire.asked]
+
+
+def test_a_group_that_is_born_is_found_by_a_small_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found too late: patterns were resolved every ten seconds, and a birth lasts three. Others have no proof."""
+    brokers = _Brokers(monkeypatch)
+    asked = [brokers.turn(runs="Stable", restarts="PreparingRebalance"), brokers.turn(new="PreparingRebalance")]
+    small, all_groups = ["PreparingRebalance"] * 2, [""] * 2
+    assert asked == [[*small, *all_groups], small]
+    assert brokers.found.empty_at == {"restarts": None, "runs": None, "new": 0.0}
+    assert [brokers.turn() for _ in range(20)].count([*small, *all_groups]) == 1
+
+
+def test_a_broker_that_fails_hides_no_group_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are led as running ones, since that broker may know them."""
+    brokers = _Brokers(monkeypatch)
+    brokers.turn()
+    brokers.errors[2] = ConnectionError("down")
+    assert not any("" in brokers.turn() for _ in range(8))
+    brokers.turn(new="PreparingRebalance")
+    assert brokers.found.empty_at == {"new": None}
+
+
+def test_all_groups_are_listed_at_once_when_a_broker_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then births are not proved, since it may have brought groups along."""
+    brokers = _Brokers(monkeypatch)
+    brokers.turn()
+    brokers.watch.present = {1, 2, 3}
+    assert ["" in brokers.turn(runs="PreparingRebalance"), "" in brokers.turn(new="PreparingRebalance")] == [
+        True,
+        False,
+    ]
+    assert brokers.found.empty_at == {"runs": None, "new": 0.5}
+
+
+def test_old_brokers_are_asked_as_rarely_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Kafka 2.6 they list groups in every state only."""
+    brokers = _Brokers(monkeypatch)
+    brokers.lacks_states = True
+    assert sum("" in brokers.turn(new="PreparingRebalance") for _ in range(20)) == 1
+    assert brokers.found.empty_at == {"new": None}

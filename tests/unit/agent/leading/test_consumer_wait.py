@@ -33,10 +33,12 @@ class _Polls:
 
     def __init__(self, *views: GroupView) -> None:
         self.now = 0.0
+        self.empty_at: list[float | None] = []
         self._polls = [GroupPoll(view=view) for view in views]
 
-    def watch(self, _: str, listener: Any, **__: Any) -> None:
+    def watch(self, _: str, listener: Any, *, empty_at: float | None) -> None:
         self._wake = listener
+        self.empty_at.append(empty_at)
 
     def unwatch(self, _: str) -> None:
         pass
@@ -47,7 +49,7 @@ class _Polls:
         return (self._polls.pop(0) if len(self._polls) > 1 else self._polls[0]) if self._polls else None
 
 
-def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
+def _wait(polls: _Polls, reporter: GroupReporter, empty_at: float | None = None) -> ConsumerWait:
     """A wait that must make no membership."""
     unused: dict[str, Any] = dict.fromkeys(("assigning", "position", "takeovers", "requests"))
     status = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
@@ -60,7 +62,7 @@ def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
         evaluator=cast(Any, SimpleNamespace(policy_status=status)),
         **unused,
     )
-    return ConsumerWait(parts, cast(Any, polls), lambda _: pytest.fail("a membership was made"))
+    return ConsumerWait(parts, cast(Any, polls), lambda _: pytest.fail("a membership was made"), empty_at=empty_at)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,16 @@ def test_a_group_without_consumers_is_waited_for(
     assert capsys.readouterr().out.count(MISSING) == any(view.state == "Dead" for view in views)
     missing = metrics.registry.get_sample_value("samerack_group_reason", {"group": "orders", "why": MISSING})
     assert missing == (1 if MISSING in [why for *_, why in shown] else None)
+
+
+def test_a_standby_keeps_the_time_before_a_birth_until_it_is_elected() -> None:
+    """Several agents find a new group by its pattern at about the same time; the poller needs that time once."""
+    polls = _Polls(group(CONSUMER))
+    wait = _wait(polls, reporter_of(), empty_at=5.0)
+    assert wait.wait(threading.Event(), lambda: False) is None
+    for _ in range(2):
+        wait.wait(threading.Event(), lambda: True)
+    assert polls.empty_at == [5.0, None]
 
 
 # fenced
