@@ -59,6 +59,7 @@ class Watch:
     """Replaces `cluster.watch.ClusterWatch` of one agent; it polls only after changes, with the same result."""
 
     rack_aware_fetch = True
+    record_limit: int | None = None
 
     def __init__(self, process: Process, place: Place, initial_delay_seconds: float) -> None:
         self.initial_delay_seconds = initial_delay_seconds
