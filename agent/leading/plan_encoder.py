@@ -1,8 +1,8 @@
 """Encodes the plans of one group so that its coordinator can write them: a group is one record in the brokers' topic.
 
-User data makes a plan larger, so only members that need it are given some, and none if the record would be too large or
-the last SyncGroup failed as it does then. A plan that is too large without it is not sent. All of it runs on the network
-thread while the group waits.
+User data makes a plan larger, so only members that need it are given some, and none if the record would be too large
+or the last SyncGroup failed as it does then. A plan that is too large without it is not sent. All of it runs on the
+network thread while the group waits.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
 LOCAL = cluster(t=[(1,), (2,), (3,)])
 
 
-def owner(  # noqa: PLR0913 - a member's fields
+def owner(
     name: str,
     *pairs: tuple[str, int],
     rack: str | None = None,
@@ -48,10 +48,11 @@ def owner(  # noqa: PLR0913 - a member's fields
     )
 
 
-
 def given(plan: planner.Plan, members: Sequence[PlanMember]) -> dict[str, list[tuple[str, int]]]:
     """The partitions of each member, decoded from the encoded plan."""
-    return {name: to_pairs(decode_assignment(content).partitions) for name, content in planner.encode(plan, members).items()}
+    return {
+        name: to_pairs(decode_assignment(content).partitions) for name, content in planner.encode(plan, members).items()
+    }
 
 
 def test_a_view_gives_what_was_assigned() -> None:
@@ -216,7 +217,7 @@ def test_only_a_member_that_repeats_user_data_is_given_some() -> None:
     ],
 )
 def test_members_that_repeat_user_data_are_known_by_theirs(
-    protocol: str, version: int, user_data: bytes | None, repeats: bool
+    protocol: str, version: int, user_data: bytes | None, *, repeats: bool
 ) -> None:
     """Sarama's send version 0 and none, or what they were given; other clients make theirs by themselves."""
     subscription = Subscription(version=version, topics=("t",), user_data=user_data)

@@ -87,7 +87,9 @@ def test_a_plan_that_is_too_large_is_sent_without_user_data() -> None:
 
 def test_a_plan_that_is_too_large_at_all_is_not_sent() -> None:
     """The agent leaves, so that the group leads itself without the agent's part of the record, and says what to set."""
-    with pytest.raises(BackOffError, match=r"bytes, and max\.message\.bytes of that topic is 2000.*KAFKA-3590") as found:
+    with pytest.raises(
+        BackOffError, match=r"bytes, and max\.message\.bytes of that topic is 2000.*KAFKA-3590"
+    ) as found:
         _assigning(2000).assign(_joined(JAVA, JAVA))
     assert found.value.cause is Cause.RECORD_TOO_LARGE
 
