@@ -192,8 +192,8 @@ class Assigning:
             cooperative=mode.cooperative,
             racks=self._settings.racks,
             hosts=self._hosts,
-            protocol=joined.protocol,
             given=self.encoder.given,
+            protocol=joined.protocol,
         )
         self._watch.show_interest(self._group, topics)
         self._wait_for(topics, members, deadline)

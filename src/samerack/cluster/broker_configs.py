@@ -25,12 +25,12 @@ RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 ASSIGNORS_KEY: Final = "group.consumer.assignors"
-_CODEC_KEY: Final = "offsets.topic.compression.codec"
 _BROKER_KEYS: Final = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
-_UNCOMPRESSED: Final = "0"
 BROKER: Final = 4
 TOPIC: Final = 2
 """Types of resources that have a configuration."""
+_CODEC_KEY: Final = "offsets.topic.compression.codec"
+_UNCOMPRESSED: Final = "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,6 @@ def test_without_measured_bytes_it_is_a_share_alone() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "min_saving"), [("roundrobin", 0.05), ("range", 0.9)])
-def test_where_nothing_is_kept_or_little_saved_nothing_is_said(protocol: str, min_saving: float) -> None:
+def test_nothing_is_shown_where_little_is_saved(protocol: str, min_saving: float) -> None:
     """Other protocols keep nothing together, and a saving below the policy's minimum would move nothing."""
     assert _answer(protocol, RATES, min_saving) is None
