@@ -33,6 +33,9 @@ class PlanEncoder:
         self._has_failed = False
         """Whether the last SyncGroup was answered with an unknown error."""
         self._size = 0
+        self._has_data = False
+        self._refused: float = float("inf")
+        """The smallest size of a record with user data whose SyncGroup was answered with an unknown error."""
         self.given: frozenset[bytes] = frozenset()
         """User data that members were given with their assignments."""
 
@@ -52,9 +55,9 @@ class PlanEncoder:
         empty = dict.fromkeys((member for member, _, _ in joined.members), _EMPTY_ASSIGNMENT)
         for user_data in (data, {}) if data else ({},):
             encoded = empty | planner.encode(plan, members, user_data)
-            self._size = _size(self._group, joined, encoded, view)
+            self._size, self._has_data = _size(self._group, joined, encoded, view), bool(user_data)
             reason = too_large_reason(self._size, self._watch.record_limit)
-            if not reason:
+            if not (reason or (user_data and self._size >= self._refused)):
                 self.given |= set(user_data.values())
                 return encoded
         raise BackOffError(Cause.RECORD_TOO_LARGE, reason)
@@ -65,6 +68,8 @@ class PlanEncoder:
         Raises:
             BackOffError: Twice in a row, although the second plan had no user data: without the agent it is smaller.
         """
+        if error is not None and self._has_data:
+            self._refused = min(self._refused, self._size)
         has_failed, self._has_failed = self._has_failed, error is not None
         if error is None or not has_failed:
             return

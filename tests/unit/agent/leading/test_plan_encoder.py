@@ -27,7 +27,7 @@ AGENT = Subscription(version=0, topics=())
 
 def _assigning(limit: int | None) -> Assigning:
     watch: Any = SimpleNamespace(
-        cluster=cluster(t=[(1,)] * PARTITIONS),
+        cluster=cluster(t=[(1,)] * PARTITIONS, u=[(1,)]),
         rack_aware_fetch=True,
         record_limit=limit,
         show_interest=lambda _group, _topics: None,
@@ -95,13 +95,16 @@ def test_a_plan_that_is_too_large_at_all_is_not_sent() -> None:
 
 
 def test_an_unknown_error_leads_to_a_smaller_plan_and_then_out() -> None:
-    """Also where the limit is not known; after a SyncGroup that succeeds, the next error is a first one again."""
+    """Also where the limit is not known: user data makes no record as large again, but a smaller one may have some."""
     assigning = _assigning(None)
     assert _user_data(assigning.assign(_joined(SARAMA))) != [None]
     assigning.encoder.synced(kafka_errors.UnknownError())
     assert _user_data(assigning.assign(_joined(SARAMA, generation=8))) == [None]
     assigning.encoder.synced(None)
-    assert _user_data(assigning.assign(_joined(SARAMA, generation=9))) != [None]
+    assert _user_data(assigning.assign(_joined(SARAMA, generation=9))) == [None]
+    assigning.encoder.synced(None)
+    shorter = _joined(Subscription(version=0, topics=("u",)), generation=10)
+    assert _user_data(assigning.assign(shorter)) != [None]
     assigning.encoder.synced(kafka_errors.UnknownError())
     with pytest.raises(BackOffError, match="is not known") as found:
         assigning.encoder.synced(kafka_errors.UnknownError())
