@@ -17,6 +17,7 @@ from samerack.agent.leading.join_position import gives_to_agents
 from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
 from samerack.agent.policy.back_off import BackOff
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
+from samerack.cluster.group_record import GUEST_BYTES, record_bytes, too_large_reason
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning.coverage import (
     denied_topics_reason,
@@ -99,6 +100,7 @@ class Admission:
             denied_topics_reason(denied)
             or self.unsupported_reason()
             or unreadable_member_reason(view)
+            or (_has_no_room(view, self.watch.record_limit) if view.stable else "")
             or (foreign(view, self.leading) if self.back_off.avoids_foreign_agent else "")
             or (gives_to_agents(view.protocol) if self.back_off.waits_for_consumers and view.stable else "")
             or (unpolled_topics_reason(self._unknown(view)) if self.back_off.waits_for_topics else "")
@@ -121,6 +123,11 @@ class Admission:
             topics_of(one.subscription.topics for one in view.members if one.subscription is not None),
             owned_topics(one.assigned for one in view.members),
         )
+
+
+def _has_no_room(view: GroupView, limit: int | None) -> str:
+    """Return why the group's record cannot hold the agent too; empty if it can, or if that is not known."""
+    return too_large_reason(record_bytes(view.name, (GUEST_BYTES, *(one.record_bytes for one in view.members))), limit)
 
 
 def is_settled(view: GroupView) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from samerack.agent.leading.plan_encoder import PlanEncoder
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView, MemberView, topics_of
 from samerack.cluster.group_member import Joined
@@ -35,9 +36,9 @@ from samerack.planning.members import PlanMember, members_of_join, returned
 from samerack.planning.mode import Mode, mode_of
 from samerack.planning.problem import TopicTables, problem_of
 from samerack.protocol.bulk import SubscriptionReader
-from samerack.protocol.consumer import decode_subscription, encode_assignment
+from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
+from samerack.protocol.values import Subscription, TopicPartitions
 from samerack.settings.all_settings import Settings
 from samerack.traffic.weights import Weights
 
@@ -48,7 +49,6 @@ _MAX_ROUNDS: Final = 4
 _PLANNING_SECONDS: Final = 1.0
 """This part of the deadline is kept for planning while topics are polled, but never more than half of the deadline."""
 _MIN_SECONDS: Final = 0.00001
-_EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
 
 
 class NoConsumersError(AgentError):
@@ -101,6 +101,7 @@ class Assigning:
         self._evicted: tuple[MemberView, ...] = ()
         self._reader = SubscriptionReader()
         self.tables = TopicTables()
+        self.encoder = PlanEncoder(group, watch)
         self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MAX_ROUNDS)
         self.sent: Sent | None = None
         self.since: float | None = None
@@ -115,6 +116,7 @@ class Assigning:
             }
             if others.stable:
                 self._owned, self._unread, self._evicted = owned, None, ()
+                self.encoder.see(others)
             elif not self._remembered():
                 # in a rebalance the broker still shows the assignments of the previous generation
                 self._owned = {member: partitions for member, partitions in owned.items() if len(partitions)}
@@ -162,7 +164,8 @@ class Assigning:
 
         Raises:
             NoConsumersError: The agent is the only member.
-            BackOffError: A subscription cannot be read, a topic could not be polled, or a member would get nothing.
+            BackOffError: A subscription cannot be read, a topic could not be polled, a member would get nothing, or the
+                brokers cannot write the plan.
             AssignmentError: No plan passes the check. After any of these errors the agent must leave.
         """
         self.since = time.monotonic()
@@ -189,6 +192,7 @@ class Assigning:
             cooperative=mode.cooperative,
             racks=self._settings.racks,
             hosts=self._hosts,
+            given=self.encoder.given,
             protocol=joined.protocol,
         )
         self._watch.show_interest(self._group, topics)
@@ -202,7 +206,7 @@ class Assigning:
         )
         if starving := members_without_partitions(plan, mode):
             raise BackOffError(Cause.STARVED, f"the plan would give nothing to member {starving[0]}")
-        encoded = planner.encode(plan, members, protocol=joined.protocol, generation=joined.generation)
+        encoded = self.encoder.encode(plan, members, joined, view)
         with self._lock:
             self._unread = plan
         met = {instance or member: client_id_of(member) for member, instance, _ in subscriptions}
@@ -219,7 +223,7 @@ class Assigning:
             weights=weights,
             returned=back,
         )
-        return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}
+        return encoded
 
     def _subscriptions(self, joined: Joined) -> list[tuple[str, str | None, Subscription]]:
         """Return member id, instance id and subscription of every member except the agent.

@@ -214,6 +214,7 @@ class GroupLeader(Service):
             group=self.group,
             settings=self._parts.settings.leading,
             assign=self._parts.assigning.assign,
+            synced=self._parts.assigning.encoder.synced,
             wake=self.wake,
         )
 

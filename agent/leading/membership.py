@@ -44,6 +44,14 @@ _ALONE_SECONDS: Final = 0.1
 """While all other members are about to join again, the agent joins this often to see whether one has."""
 
 
+Synced = Callable[[kafka_errors.UnknownError | None], None]
+"""Called with each answer to SyncGroup that is an unknown error, or None if there is no error; it may raise."""
+
+
+def ignore_answer(_: kafka_errors.UnknownError | None) -> None:
+    """Do nothing about an answer to SyncGroup."""
+
+
 class Hold(Enum):
     """The state of holding a group in a rebalance in which all members wait and own no partitions."""
 
@@ -56,13 +64,20 @@ class Hold(Enum):
 class Membership(GroupMember):
     """The agent in one consumer group; one thread drives it."""
 
-    def __init__(
-        self, client: KafkaNetClient, *, group: str, settings: LeadingSettings, assign: Assign, wake: Callable[[], None]
+    def __init__(  # noqa: PLR0913 - a membership has as many listeners
+        self,
+        client: KafkaNetClient,
+        *,
+        group: str,
+        settings: LeadingSettings,
+        assign: Assign,
+        synced: Synced = ignore_answer,
+        wake: Callable[[], None],
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
         The client is for this group alone, as a parked JoinGroup holds its connection. `assign` is called when this
-        member leads the group, `wake` from the network thread when it has to be rejoined.
+        member leads the group, `synced` after each SyncGroup, `wake` from the network thread when it has to rejoin.
         """
         super().__init__(
             client,
@@ -74,6 +89,7 @@ class Membership(GroupMember):
             assign=assign,
             wake=wake,
         )
+        self._synced = synced
         self._join_metadata = JoinMetadata(settings.protocols)
         self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self.config["session_timeout_ms"])
         self.pending: frozenset[str] = frozenset()
@@ -102,6 +118,15 @@ class Membership(GroupMember):
         self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
 
     # from JoinGroup to SyncGroup
+
+    def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
+        try:
+            content = super()._process_sync_group_response(response, send_time)
+        except kafka_errors.UnknownError as error:
+            self._synced(error)
+            raise
+        self._synced(None)
+        return content
 
     async def _join(self) -> Any:
         """Join, and again while the group is to be held, or evicted members are about to return."""

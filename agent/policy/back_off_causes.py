@@ -36,6 +36,7 @@ class Cause(StrEnum):
     UNREADABLE = "unreadable-member"
     TOPICS_UNKNOWN = "topics-unknown"
     STARVED = "member-without-partitions"
+    RECORD_TOO_LARGE = "record-too-large"
     PLANS_FAILED = "plans-failed"
     PLANS_REJECTED = "plans-rejected"
     GIVEN_PARTITIONS = "given-partitions"
@@ -115,6 +116,13 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             symptom="a plan would give nothing to a member although there are partitions enough",
             first_seconds=60,
             max_seconds=3600,
+        ),
+        Cause.RECORD_TOO_LARGE: Rule(
+            symptom="the group's record with a plan would be larger than `max.message.bytes` of `__consumer_offsets`, "
+            "or SyncGroup was answered twice in a row with an unknown error, as it is then (KAFKA-3590)",
+            first_seconds=60,
+            max_seconds=3600,
+            return_when="the group's record has room for the agent",
         ),
         Cause.PLANS_FAILED: Rule(
             symptom=f"no plan passes the check, or {MAX_FAILED} plans in a row were the fall-back's",

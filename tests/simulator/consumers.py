@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from samerack.plugins.planning import NAMES, Member, Replicas
-from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription
+from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription, with_user_data
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import string_hash
-from samerack.protocol.sticky import COOPERATIVE_STICKY
+from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, encode_sticky
 from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.java_maps import put_order
 from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
@@ -42,6 +42,8 @@ class Kind:
     static: bool = False  # whether it has an instance id, and so sends no LeaveGroup when it ends
     # its subscription says version 1 but ends like 0; as leader it reads none above 1 (kafka-go)
     cut_short: bool = False
+    # in `sticky` groups its leader gives all members user data, which they repeat in their next subscription (sarama)
+    repeats_user_data: bool = False
     join_backoff_ms: int = 0  # how long it waits after a JoinGroup that failed (kafka-go)
     assigns_to_all: bool = False  # as leader it gives partitions to all, whatever they subscribe to (kafkajs)
 
@@ -52,6 +54,7 @@ KINDS: Final = {
     "slow": Kind(poll_ms=4000),
     "librdkafka": Kind(heartbeat_ms=3000, poll_ms=1000),
     "kafka-python": Kind(version=0, sends_rack=False, heartbeat_ms=1000),
+    "sarama": Kind(version=0, sends_rack=False, heartbeat_ms=3000, repeats_user_data=True),
     "static": Kind(static=True),
 }
 KAFKA_GO: Final = Kind(version=0, sends_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)
@@ -84,6 +87,7 @@ class Consumer:
         self._planned_for: tuple[int, ...] = ()
         self._group_topics = topics
         self.joined_topics = topics  # the topics of the subscription in its last JoinGroup
+        self._user_data = b"" if kind.version == 0 and not kind.repeats_user_data else None
         self.keeps_until = 0  # until when it keeps revoked partitions
         self.cooperative = protocols[0] == COOPERATIVE_STICKY
         self.member_id = ""
@@ -122,6 +126,7 @@ class Consumer:
             Subscription(
                 version=self.kind.version,
                 topics=self.topics,
+                user_data=self._user_data,
                 owned=owned,
                 generation=self.generation if len(owned) else -1,
                 rack=self.rack if self.kind.sends_rack else None,
@@ -194,6 +199,12 @@ class Consumer:
         keeps = self.cooperative and self._timeline.now < self.keeps_until
         self._take(assigned | revoked if keeps else assigned)
         self.stable = True
+        if self._protocol == STICKY:
+            self._user_data = (
+                decode_assignment(answer.assignment).user_data
+                if self.kind.repeats_user_data and answer.assignment
+                else encode_sticky(_as_runs(assigned), self.generation)
+            )
         if self.cooperative and revoked:
             self.host.later(_AGAIN_MS if keeps else 0, self._join)
         elif self.topics != self.joined_topics:
@@ -206,6 +217,10 @@ class Consumer:
         if error in (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL, Error.GROUP_MAX_SIZE_REACHED):
             self.failure = error.name
             self.crash()
+            return True
+        if error is Error.UNKNOWN_SERVER_ERROR:
+            self.failure = error.name
+            self.leave()
             return True
         if error is Error.MEMBER_ID_REQUIRED:
             self.member_id = member_id
@@ -319,4 +334,10 @@ def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str
         return tuple(tuple(place.racks[broker] for broker in replicas) for replicas in place.topics[topic])
 
     name = joined.protocol if joined.protocol in NAMES else "range"
-    return Member(name=name).plan(members, replicas_of)
+    plan = Member(name=name).plan(members, replicas_of)
+    if not kind.repeats_user_data or name != STICKY:
+        return plan
+    return {
+        member: with_user_data(content, encode_sticky(decode_assignment(content).partitions, joined.generation))
+        for member, content in plan.items()
+    }

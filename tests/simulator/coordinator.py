@@ -30,6 +30,9 @@ class Coordinator:
         self._sync_timer: Event | None = None
         self._written: Group | None = None
         self.max_size = 0  # `group.max.size`; 0 if there is no limit
+        self.record_limit: int | None = None  # `max.message.bytes` of `__consumer_offsets`; None if there is no limit
+        self.too_large: Callable[[Group], None] = lambda _: None
+        """Called with a group whose record is too large to be written, before its members hear that."""
         self.refused: Callable[[Join, Group], None] = lambda *_: None
         """Called with a JoinGroup that shares no protocol with the group."""
         self.converted_at: int | None = None
@@ -94,9 +97,20 @@ class Coordinator:
                 plan = dict(request.assignments)
                 for one in group.members:
                     one.assignment = plan.get(one.id, b"")
+                if self.record_limit is not None and group.record_bytes() > self.record_limit:
+                    self._fail_to_write(group)
+                    return
                 group.become(State.STABLE)
                 self._answer_syncs(group, Error.NONE)
                 self._write(group)
+
+    def _fail_to_write(self, group: Group) -> None:
+        """The group's record is larger than brokers write (KAFKA-3590): all members hear that, and join anew."""
+        self.too_large(group)
+        for one in group.members:
+            one.assignment = b""
+        self._answer_syncs(group, Error.UNKNOWN_SERVER_ERROR)
+        self._prepare(group)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> Error:
         """Heartbeat."""

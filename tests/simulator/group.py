@@ -269,6 +269,27 @@ class Group:
             votes[choice] = votes.get(choice, 0) + 1
         return max(put_order(votes, string_hash), key=lambda name: votes[name])  # max keeps the first of equals
 
+    def record_bytes(self) -> int:
+        """How large the group's record with its present assignments is, as brokers write it."""
+        return (
+            sum(
+                len(part)
+                for member in self.members
+                for part in (
+                    member.id.encode(),
+                    (member.instance_id or "").encode(),
+                    member.client_id.encode(),
+                    member.client_host.encode(),
+                    member.metadata(self.protocol),
+                    member.assignment,
+                    bytes(24),  # lengths and timeouts
+                )
+            )
+            + len(self.leader)
+            + len(self.protocol)
+            + 100
+        )
+
     def rebalance_ms(self) -> int:
         """The longest rebalance timeout of a member."""
         return max((member.rebalance_ms for member in self.members), default=0)

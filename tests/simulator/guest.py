@@ -6,12 +6,14 @@ The checks compare with a group without an agent, and check each plan that an ag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.protocol.values import to_pairs
-from tests.simulator.consumers import pairs_of, read_subscription
-from tests.simulator.group import AGENTS, Group, GroupMember, Join, State
+from tests.simulator.consumers import KINDS, assign, pairs_of, read_subscription
+from tests.simulator.group import AGENTS, Group, GroupMember, Join, Joined, State, Table
 
 if TYPE_CHECKING:
     from tests.simulator.consumers import Consumer, Partition
@@ -92,6 +94,28 @@ class Guest:
             return
         if self._world.timeline.now - max(self._alone_since, self._excused_until()) > ALONE_MS:
             self._fail("RefusedForAgent", f"{request.client_id} is refused because an agent is in the group")
+
+    def too_large(self, group: Group) -> None:
+        """A plan is too large: not an agent's where the group's own leader would have made one that fits."""
+        leader = group.members.get(group.leader)
+        consumers = self._consumers(group)
+        limit = self._world.coordinator.record_limit
+        if leader is None or leader.client_id != AGENTS or not consumers or limit is None:
+            return
+        own = replace(group, members=Table(), leader=consumers[0].id)
+        for one in consumers:
+            own.members.put(copy(one))
+        kind = next((one.kind for one in self._world.consumers if one.member_id == own.leader), KINDS["java"])
+        joined = Joined(protocol=group.protocol, generation=group.generation, members=own.as_answered())
+        plan = assign(joined, self._world.place, kind)
+        for one in own.members:
+            one.assignment = plan.get(one.id, b"")
+        if own.record_bytes() <= limit:
+            self._fail(
+                "TooLarge",
+                f"an agent's plan makes the record {group.record_bytes()} bytes, over {limit}, and the own "
+                f"leader's {own.record_bytes()}",
+            )
 
     # what agents do
 

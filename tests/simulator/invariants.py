@@ -20,7 +20,7 @@ from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
 from samerack.protocol.values import from_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
-from tests.simulator.group import AGENTS, Described, Error, State
+from tests.simulator.group import AGENTS, Described, Error, Group, State
 from tests.simulator.guest import Guest
 
 if TYPE_CHECKING:
@@ -109,6 +109,12 @@ class Invariants:
     def excused_ms(self) -> int:
         """The excused time that is left."""
         return max(0, self._excused_until - self._world.timeline.now)
+
+    def too_large(self, group: Group) -> None:
+        """The group's record is too large: its members fail, and those without LeaveGroup are missed for a session."""
+        sessions = [member.session_ms for member in group.members if member.instance_id is not None]
+        self.excuse("the group's record is too large", max(sessions, default=0) + self._world.slowest_ms())
+        self.guest.too_large(group)
 
     def stops(self, agent: SupervisedAgent) -> None:
         """An agent is asked to stop: it must end soon."""

@@ -60,8 +60,8 @@ class Watch:
 
     rack_aware_fetch = True
 
-    def __init__(self, process: Process, place: Place, initial_delay_seconds: float) -> None:
-        self.initial_delay_seconds = initial_delay_seconds
+    def __init__(self, process: Process, place: Place, initial_delay_seconds: float, record_limit: int | None) -> None:
+        self.initial_delay_seconds, self.record_limit = initial_delay_seconds, record_limit
         self._process, self._host, self._timeline, self._place = process, process.host, process.timeline, place
         self.max_seen: dict[str, int] = {}
         self._state = Settling()

@@ -15,6 +15,7 @@ from samerack.agent.leading import (
     join_metadata,
     leader,
     membership,
+    plan_encoder,
     rebalance_evaluator,
     session,
 )
@@ -28,6 +29,7 @@ from samerack.cluster import group_member
 from samerack.cluster import view as cluster
 from samerack.cluster.group_member import Joined
 from samerack.common.attempts import Attempts
+from samerack.planning import members as plan_members
 from samerack.planning import planner
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.values import Subscription
@@ -131,6 +133,17 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     "errors-end-it": ((leader.GroupLeader, "_turn", _turn), (PolledGroup, "poll", _poll)),
     # a failed DescribeGroups ends the turn, so that the agent does not join while the group waits for it
     "polls-end-turns": ((PolledGroup, "poll", _poll),),
+    # the agent sends plans that make the group's record too large, and stays in a group that it makes too large
+    "blind-to-size": (
+        (plan_encoder, "too_large_reason", _always(be="")),
+        (admission, "too_large_reason", _always(be="")),
+    ),
+    # every member of a sticky group is given user data
+    "user-data-for-all": (
+        (plan_members, "_repeats", _always(be=True)),
+        (plan_encoder, "too_large_reason", _always(be="")),
+        (admission, "too_large_reason", _always(be="")),
+    ),
     # the agent retries at once, without a pause
     "no-pauses": ((Attempts, "pause_seconds", property(_always(be=0.0))),),
 }

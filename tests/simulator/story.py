@@ -40,6 +40,7 @@ _SETTINGS: Final = st.builds(
     forbidden=st.sampled_from((False, False, False, False, False, False, False, True)),
     initial_delay_ms=st.sampled_from((3000, 0)),
     max_size=st.sampled_from((0, 0, 0, 3)),
+    record_limit=st.sampled_from((None, None, None, None, 1000, 1600)),
     patterns=st.booleans(),
     plan_ms=st.sampled_from((0, 0, 0, 80, 1500)),
     metadata_ms=st.sampled_from((0, 0, 0, 300, 2500)),

@@ -46,6 +46,7 @@ class Setting:
     forbidden: bool = False  # whether the group is one that the agent may not join: kafka-python with roundrobin
     initial_delay_ms: int = 0  # `group.initial.rebalance.delay.ms` of the brokers
     max_size: int = 0  # `group.max.size`; 0 if there is no limit
+    record_limit: int | None = None  # bytes of the group's record that brokers write; None if there is no limit
     patterns: bool = False  # whether clients subscribe by pattern, and so find new topics
     plan_ms: int = 0  # how long an agent's plan takes
     metadata_ms: int = 0  # how long the metadata request takes that a plan waits for
@@ -66,11 +67,13 @@ class World:
         delay = setting.initial_delay_ms
         self.coordinator = Coordinator(self.timeline, new_id=self._new_id, initial_delay_ms=delay)
         self.coordinator.max_size = setting.max_size
+        self.coordinator.record_limit = setting.record_limit
         self.network = Network(self.timeline, self.coordinator)
         self.consumers: list[Consumer] = []
         self.patterns, self.faults = setting.patterns, False
         """Whether clients find new topics, and whether requests or clients have been disturbed."""
         self.invariants = Invariants(self)
+        self.coordinator.too_large = self.invariants.too_large
         self.coordinator.refused = self.invariants.guest.refused
         elected = setting.agents > 1 and not setting.strangers
         self.election = SimulatedElection(self.timeline, GROUP) if elected else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,20 @@ from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
+from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.patterns import exactly
 from samerack.planning import planner
-from samerack.planning.byte_shares import Rates
+from samerack.planning.byte_shares import Rates, known_crossing, row_of
 from samerack.planning.members import PlanMember
-from samerack.planning.mode import mode_of
+from samerack.planning.mode import Mode, mode_of
 from samerack.planning.problem import problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import sends_rack
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_racks import rack_warnings
-from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
+from samerack.reporting.verify_spread import CURE_OF_COPARTITIONING, cure_of_uneven, members_uneven, uneven_in_words
 from samerack.settings.all_settings import Settings
+from samerack.settings.prices import price_table
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates
@@ -119,6 +121,7 @@ def examine(
         ),
         "present": {**_figures(made.before, shares[0]), **_evenness(problem, problem.owner, rates)},
         "proposed": {**_figures(made.after, shares[1]), **_evenness(problem, made.final, rates)},
+        "copartitioning": copartitioning(made, mode, settings, group, rates) if made.assignor == "optimal" else None,
         "warnings": [
             *unknown,
             *filter(None, [unasked]),
@@ -140,6 +143,32 @@ def examine(
             for index, member in enumerate(problem.members)
         ],
         **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds, rates=rates)} if with_curve else {}),
+    }
+
+
+def copartitioning(
+    made: planner.Plan, mode: Mode, settings: Settings, group: str, rates: Rates | None
+) -> dict[str, Any] | None:
+    """Return what would cross racks if co-partitioned topics need not stay together; None if that saves too little.
+
+    Too little is what the policy would not rebalance the group for. Bytes and dollars are None where not measured.
+    """
+    if not mode.keep_copartitioned:
+        return None
+    apart = planner.make_plan(made.problem, replace(mode, keep_copartitioned=False))
+    (_, together), (_, share) = shares_of(made, rates), shares_of(apart, rates)
+    if together is None or share is None or together - share <= settings.policy.of(group).min_saving:
+        return None
+    saved = None
+    if rates is not None:
+        row = row_of(made.problem, rates)
+        saved = known_crossing(made.problem, made.final, row) - known_crossing(made.problem, apart.final, row)
+    price = price_table(settings.money)
+    return {
+        "cross_rack_share": share,
+        "saved_bytes_per_second": saved,
+        "saved_dollars_per_month": None if saved is None else price.dollars(saved) * SECONDS_PER_MONTH,
+        "cure": CURE_OF_COPARTITIONING,
     }
 
 

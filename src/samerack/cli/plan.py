@@ -17,7 +17,7 @@ from samerack.cli.curve import show_points
 from samerack.cli.live_plan import examine, measured_rates
 from samerack.cli.member_names import short_names
 from samerack.common.console import USUAL, WIDE, Column, Console, table_of
-from samerack.common.words import UNKNOWN, count, partitions_across, percent, plain, rate
+from samerack.common.words import UNKNOWN, count, monthly, partitions_across, percent, plain, rate
 from samerack.planning.planner import AssignorName
 from samerack.reporting.report import ServerAssignment
 from samerack.settings.flags import settings_from
@@ -159,6 +159,20 @@ def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
         console.print(Text.assemble(("warning: ", "yellow"), plain(f"{spread['cause']}; {spread['cure']}")))
 
 
+def show_copartitioning(console: Console, apart: dict[str, Any] | None) -> None:
+    """Show what it costs that co-partitioned topics stay together, where a plan without that saves enough."""
+    if apart is None:
+        return
+    saved, dollars = apart["saved_bytes_per_second"], apart["saved_dollars_per_month"]
+    price = "" if saved is None else f", {rate(saved)} less, {monthly(dollars)}"
+    console.print(
+        plain(
+            "co-partitioned topics stay together, as with Kafka's range: "
+            f"{percent(apart['cross_rack_share'])} would cross racks if they need not{price}; {apart['cure']}"
+        )
+    )
+
+
 def show(answer: dict[str, Any]) -> None:
     """Show a plan: what it brings first, then its members and what is known besides."""
     console = Console()
@@ -175,6 +189,7 @@ def show(answer: dict[str, Any]) -> None:
     console.print(members_table(answer, console.width))
     console.print(racks_from(answer["members"]))
     show_racks(console, answer["over_racks"])
+    show_copartitioning(console, answer["copartitioning"])
     for name, (title, words_of) in _EVENNESS.items():
         if now[name] and then[name]:
             line = f"{title}: now {words_of(now[name])}, with {answer['assignor']} {words_of(then[name])}"

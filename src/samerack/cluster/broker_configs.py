@@ -15,6 +15,7 @@ from kafka.protocol.admin.configs import DescribeConfigsRequest
 
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.errors import error_class, error_text
+from samerack.cluster.group_record import LIMIT_KEY, OFFSETS_TOPIC
 from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
@@ -28,6 +29,8 @@ _BROKER_KEYS: Final = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
 BROKER: Final = 4
 TOPIC: Final = 2
 """Types of resources that have a configuration."""
+_CODEC_KEY: Final = "offsets.topic.compression.codec"
+_UNCOMPRESSED: Final = "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,18 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
         initial_delay_seconds=min(map(int, delays)) / 1000 if delays and all(map(str.isdigit, delays)) else None,
         assignors=assignors,
     )
+
+
+def read_record_limit(wire: Wire, broker: int) -> int | None:
+    """Read how many bytes a group's record may have; None if that is not known, or brokers compress such records."""
+    request = describe_configs(TOPIC, [OFFSETS_TOPIC], [LIMIT_KEY])
+    request.resources += describe_configs(BROKER, [str(broker)], [_CODEC_KEY]).resources
+    (answer,) = wire.ask([Question(broker=broker, request=request)], REQUEST_SECONDS)
+    if answer.error is not None:
+        return None
+    values = {config.name: config.value for result in answer.response.results for config in result.configs or ()}
+    limit = values.get(LIMIT_KEY) or ""
+    return int(limit) if limit.isdigit() and values.get(_CODEC_KEY) == _UNCOMPRESSED else None
 
 
 def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from samerack.cluster.group_record import member_bytes
 from samerack.protocol.consumer import decode_assignment, decode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions
@@ -52,7 +53,8 @@ class MemberView:
 
     `subscription` is None while the group rebalances. `assigned` are its partitions of the last generation that was
     synced; `has_assignment` is whether it has ever had any assignment, also an empty one. `unreadable`: why its bytes
-    could not be decoded.
+    could not be decoded. `given_data` is the user data of its assignment. `record_bytes`: what it adds to the group's
+    record at its coordinator.
     """
 
     id: str
@@ -63,6 +65,8 @@ class MemberView:
     assigned: TopicPartitions
     unreadable: str | None = None
     has_assignment: bool = False
+    given_data: bytes = b""
+    record_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +100,7 @@ def view_group(described: DescribedGroup) -> GroupView:
 def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
     """Return one member, decoded if the group uses the consumer protocol."""
     subscription: Subscription | None = None
-    assigned = NO_PARTITIONS
+    assigned, given_data = NO_PARTITIONS, b""
     unreadable = None
     if consumer and described.member_metadata:
         try:
@@ -105,7 +109,8 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
             unreadable = f"subscription: {error}"
     if consumer and described.member_assignment:
         try:
-            assigned = decode_assignment(bytes(described.member_assignment)).partitions
+            assignment = decode_assignment(bytes(described.member_assignment))
+            assigned, given_data = assignment.partitions, assignment.user_data or b""
         except ProtocolError as error:
             unreadable = "; ".join(filter(None, (unreadable, f"assignment: {error}")))
     return MemberView(
@@ -117,6 +122,13 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
         assigned=assigned,
         unreadable=unreadable,
         has_assignment=bool(described.member_assignment),
+        given_data=given_data,
+        record_bytes=member_bytes(
+            described.member_id,
+            described.group_instance_id,
+            (described.client_id, described.client_host),
+            len(described.member_metadata) + len(described.member_assignment),
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from samerack.cluster.broker_configs import read_broker_configs
+from samerack.cluster.broker_configs import read_broker_configs, read_record_limit
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.versions import BrokerVersions
@@ -87,6 +87,8 @@ class ClusterWatch(Service):
         self.rack_aware_fetch = selector == "rack-aware"
         self.initial_delay_seconds: float | None = None
         """`group.initial.rebalance.delay.ms` of the brokers, in seconds; None while it is not known."""
+        self.record_limit: int | None = None
+        """How many bytes a group's record in the brokers' topic of offsets may have; None while it is not known."""
         self.server_assignors = ServerAssignors(unknown="the brokers have not been asked yet")
         self._selector_error: AgentError | None = None
         self._refused_since: Mapping[str, float] = {}
@@ -194,6 +196,7 @@ class ClusterWatch(Service):
         now = time.monotonic()
         if now >= self._describe_at:
             self._read_configs(view)
+            self.record_limit = read_record_limit(self._wire, min(view.brokers)) if view.brokers else None
             known = self.versions.ask(self._wire, view.brokers) and self._selector_error is None
             self._describe_at = now + (_DESCRIBE_SECONDS if known else _DESCRIBE_AGAIN_SECONDS)
         outcome = settle(self._state, view, now, self._times)

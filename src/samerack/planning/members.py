@@ -28,6 +28,7 @@ class PlanMember:
         rack: Rack, its source, and whether fetches carry it.
         owned: Partitions that it owns now, claimed in `generation`.
         version: Version of its subscription; it can read an assignment of that version.
+        repeats_user_data: Whether it puts the user data of its assignment into its next subscription.
     """
 
     id: str
@@ -38,6 +39,7 @@ class PlanMember:
     owned: TopicPartitions
     generation: int = NO_GENERATION
     version: int = MAX_VERSION
+    repeats_user_data: bool = False
 
 
 def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> tuple[PlanMember, ...]:
@@ -89,6 +91,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
     racks: RackSettings,
     hosts: Hosts = NO_HOSTS,
     protocol: str = "",
+    given: Container[bytes] = (),
 ) -> tuple[PlanMember, ...]:
     """Return the members that a JoinGroup response names.
 
@@ -99,6 +102,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
         cooperative: Whether the protocol is cooperative; then members own what they claim in their subscription.
         protocol: Name of the protocol; `sticky` members send in their user data what they own, which counts as long as
             nothing is remembered (KIP-54: "the new leader has access to the most recent partition assignment").
+        given: User data that members of the group were given with their assignments.
         racks: How racks are found.
         hosts: What other sources know about client hosts.
     """
@@ -132,6 +136,18 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
                 ),
                 owned=owned,
                 generation=generation,
+                repeats_user_data=protocol == STICKY and _repeats(subscription, given),
             )
         )
     return tuple(members)
+
+
+def _repeats(subscription: Subscription, given: Container[bytes]) -> bool:
+    """Return whether a `sticky` member repeats the user data that it is given, and has none of its own: sarama's.
+
+    It sends version 0, and no user data until a leader has given it some; kafka-python and aiokafka send an empty text
+    then, and they, franz-go and Java make theirs of what they own. One that repeats unknown data is found one
+    generation later: without data in its assignment it sends none.
+    """
+    data = subscription.user_data
+    return subscription.version == 0 and (data is None or data in given)

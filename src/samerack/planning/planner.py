@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode, options_of
 from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import encode_assignments, with_user_data
-from samerack.protocol.sticky import STICKY, encode_sticky
+from samerack.protocol.sticky import encode_sticky
 from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions
 
 AssignorName = Literal["optimal", "range"]
@@ -74,10 +75,12 @@ def warm_up() -> None:
         topics=("warm-up",),
         rack=MemberRack(rack="a", source="none", fetches_with_rack=True),
         owned=NO_PARTITIONS,
+        repeats_user_data=True,
     )
     cluster = SettledCluster(brokers={0: "a"}, topics={"warm-up": (SettledPartition(leader=0, replicas=(0,)),)})
     mode = Mode(cooperative=True, keep_copartitioned=False, rack_aware_fetch=True)
-    encode(make_plan(problem_of((member,), cluster, mode), mode), (member,), protocol=STICKY, generation=1)
+    plan = make_plan(problem_of((member,), cluster, mode), mode)
+    encode(plan, (member,), user_data_of(plan, (member,), generation=1))
 
 
 def make_plan(
@@ -125,18 +128,21 @@ def _checked(  # noqa: PLR0913 - what is checked, against what
     )
 
 
-def encode(plan: Plan, members: Sequence[PlanMember], *, protocol: str, generation: int) -> dict[str, bytes]:
-    """Return the encoded assignment of every member, in the newest version that all of them support.
+def user_data_of(plan: Plan, members: Sequence[PlanMember], *, generation: int) -> dict[str, bytes]:
+    """Return what members that repeat it are to put into their next subscription: what they own in this generation.
 
-    Under `sticky` it has the user data that a member is to put into its next subscription: sarama repeats what its
-    leader gave it, and would own nothing for the next leader without; other clients make theirs by themselves.
-
-    Args:
-        plan: The plan.
-        members: The members that it is for.
-        protocol: Name of the protocol.
-        generation: The group's generation.
+    Without it they would own nothing for the next leader. It doubles an assignment, so no other member is given any.
     """
+    if not any(member.repeats_user_data for member in members):
+        return {}
+    owned = sent_partitions(plan)
+    return {one.id: encode_sticky(owned[one.id], generation) for one in members if one.repeats_user_data}
+
+
+def encode(
+    plan: Plan, members: Sequence[PlanMember], user_data: Mapping[str, bytes] = MappingProxyType({})
+) -> dict[str, bytes]:
+    """Return the encoded assignment of every member, with this user data, in the newest version that all support."""
     version = min((member.version for member in members), default=MAX_VERSION)
     problem = plan.problem
     encoded = encode_assignments(
@@ -147,13 +153,8 @@ def encode(plan: Plan, members: Sequence[PlanMember], *, protocol: str, generati
         members=len(problem.members),
         version=min(version, MAX_VERSION),
     )
-    if protocol == STICKY:
-        owned = sent_partitions(plan)
-        encoded = [
-            with_user_data(message, encode_sticky(owned[member], generation))
-            for member, message in zip(problem.members, encoded, strict=True)
-        ]
-    return dict(zip(problem.members, encoded, strict=True))
+    result = dict(zip(problem.members, encoded, strict=True))
+    return result | {member: with_user_data(result[member], data) for member, data in user_data.items()}
 
 
 def sent_partitions(plan: Plan) -> dict[str, TopicPartitions]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from samerack.assignors.consumer.curve import curve
 from samerack.assignors.consumer.own import own_plan, server_plan
+from samerack.assignors.consumer.registry import Options
 from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import min_traffic_plan
 from samerack.events.event import Event
@@ -128,6 +129,19 @@ def share_with_every_replica(group: GroupTraffic) -> float | None:
         ideal,
         lambda: assign_aside("optimal", ideal) if whole is None else min_traffic_plan(ideal, whole),
     )
+
+
+def together_and_apart(group: GroupTraffic) -> tuple[float | None, float | None]:
+    """Return the cross-rack shares of the best plans that keep co-partitioned topics together, and that do not."""
+    problem = group.problem
+    if problem is None:
+        return None, None
+
+    def share(*, together: bool) -> float | None:
+        options = Options(keep_copartitioned=together)
+        return _share_of(group, problem, lambda: assign_aside("optimal", problem, options))
+
+    return share(together=True), share(together=False)
 
 
 def sends_rack(problem: Problem, members: Iterable[ObservedMember | PlanMember]) -> BoolArray:

@@ -25,6 +25,7 @@ class Code(Enum):
     BROKER_ASSIGNED = "broker-assigned-without-racks"
     ASSIGNOR_ON_SOME_BROKERS = "assignor-on-some-brokers"
     UNEVEN_OVER_RACKS = "uneven-over-racks"
+    COPARTITIONING = "copartitioning"
     REPLICAS_PREVENT_LOCALITY = "replicas-prevent-locality"
     AVOIDABLE = "avoidable-traffic"
     NOT_ALLOWED = "not-allowed"

@@ -1,7 +1,8 @@
 """Checks whether balanced plans can read in rack at all: how members, leaders and replicas are spread over racks.
 
 What the best balanced plan reads across racks has up to three causes: members unevenly spread, members that read
-leaders only, and racks without a replica. Each has its part of the share, so that no part is reported twice.
+leaders only, and racks without a replica. Each has its part of the share, so that no part is reported twice. In
+`range` groups, topics that stay together are one more.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 
 from samerack.assignors.problem import NOBODY, Problem
 from samerack.common import words
+from samerack.planning.mode import mode_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
-from samerack.reporting.baseline import share_with_every_replica
+from samerack.reporting.baseline import share_with_every_replica, together_and_apart
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
@@ -24,6 +26,9 @@ from samerack.reporting.verify_racks import names_of
 from samerack.settings.cures import command
 from samerack.traffic.snapshot import STREAMS_KINDS, GroupTraffic
 
+CURE_OF_COPARTITIONING: Final = (
+    "set leading.keep_copartitioned=never, unless a consumer needs the same partition of several topics, to join them"
+)
 _MAX_RACKS: Final = 6
 """So many racks are written out."""
 
@@ -80,6 +85,7 @@ def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterato
     least = any_replica if any_replica is None or ideal is None else min(any_replica, ideal.share_if_even)
     if least is not None and least > MIN_SHARE:
         yield _replicas(evidence, group, cost, least, even=ideal is not None)
+    yield from _copartitioning(evidence, group, cost)
 
 
 def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> RackSpread | None:
@@ -136,6 +142,23 @@ def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: f
         "most of them where most are",
         dollars_per_month=_dollars(evidence, cost, share),
     )
+
+
+def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterator[Finding]:
+    """Find out what it costs that co-partitioned topics stay together, as with Kafka's range."""
+    mode = mode_of(group.assignor, evidence.leading, rack_aware_fetch=True)
+    if group.kind != "classic" or not mode.keep_copartitioned:
+        return
+    together, apart = together_and_apart(group)
+    if together is not None and apart is not None and together - apart > MIN_SHARE:
+        yield Finding(
+            code=Code.COPARTITIONING,
+            where=in_group(group),
+            cause=f"co-partitioned topics stay together, as with Kafka's range: {together:.0%} has to cross racks, "
+            f"{apart:.0%} if they need not",
+            cure=CURE_OF_COPARTITIONING,
+            dollars_per_month=_dollars(evidence, cost, together - apart),
+        )
 
 
 def _dollars(evidence: Evidence, cost: GroupCost, share: float) -> float | None:

@@ -110,7 +110,7 @@ class LeadingSettings(Section):
     keep_copartitioned: Literal["auto", "always", "never"] = Field(
         default="auto",
         description="Whether partition i of co-partitioned topics stays on one member; `auto`: where the group's "
-        "protocol is `range`.",
+        "protocol is `range`, as Kafka's; then each set of such topics is balanced by itself.",
     )
     weigh_by: Literal["bytes", "partitions"] = Field(
         default="bytes",

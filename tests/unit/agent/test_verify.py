@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from samerack.assignors.build import MemberInput, build_problem
 from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.cluster.view import NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
@@ -449,6 +450,30 @@ def test_uneven_members_whose_racks_are_not_known_are_another_finding() -> None:
         codes = [one.code for one in found(taken)]
         assert Code.UNEVEN_OVER_RACKS not in codes
         assert codes
+
+
+def thirty_topics(assignor: str = "range") -> GroupTraffic:
+    """A group that reads thirty topics of one partition each, a third of them in each rack."""
+    topics = {f"t{at:02}": [[(A, B, C)[at % 3]]] for at in range(30)}
+    readers = [
+        MemberInput(id=name, topics=tuple(topics), rack=rack, reads_any_replica=True) for name, rack in SPREAD.items()
+    ]
+    made = build_problem(topics=topics, members=readers)
+    two_thirds = replace(SOUND, present_bytes=2 / 3, present_partitions=2 / 3, optimal=2 / 3)
+    return group(flows=[flow(A, A, GB), flow(A, B, 2 * GB)], shares=two_thirds, made=made, assignor=assignor)
+
+
+def test_what_it_costs_that_copartitioned_topics_stay_together() -> None:
+    """Thirty topics of one partition all go to one member, as with Kafka's range: priced, with the setting."""
+    finding = only(snapshot(thirty_topics()), Code.COPARTITIONING)
+    assert "67% has to cross racks, 0% if they need not" in finding.cause
+    assert "leading.keep_copartitioned=never" in finding.cure
+    assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
+    apart = LeadingSettings(keep_copartitioned="never")
+    assert not any(
+        one.code is Code.COPARTITIONING for one in verdict_of(snapshot(thirty_topics()), leading=apart).findings
+    )
+    assert not any(one.code is Code.COPARTITIONING for one in found(snapshot(thirty_topics("roundrobin"))))
 
 
 def served(

@@ -43,6 +43,7 @@ def answer(*reads: str, client_ids: Sequence[str] = NAMES, gained: int = 40) -> 
         "present": whole,
         "proposed": whole,
         "over_racks": None,
+        "copartitioning": None,
         "agent_leads": "when its leader leaves, nearly always within one rolling deploy",
         "agent_only_observes": None,
         "agent_is_paused": None,

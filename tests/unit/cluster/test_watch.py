@@ -327,3 +327,20 @@ def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.Monke
     }
     with pytest.raises(RefusedError, match=r"^kafka b-1\.kafka\.eu-test-1\.amazonaws\.com:9098: no AWS credentials: "):
         metadata.read_metadata(Wire(for_kafka_python(kafka)), ())
+
+
+@pytest.mark.parametrize(
+    ("values", "error_code", "limit"),
+    [
+        ({"max.message.bytes": "1048588", "offsets.topic.compression.codec": "0"}, 0, 1048588),
+        ({"max.message.bytes": "1048588", "offsets.topic.compression.codec": "1"}, 0, None),
+        ({"offsets.topic.compression.codec": "0"}, 0, None),
+        ({}, kafka_errors.TopicAuthorizationFailedError.errno, None),
+    ],
+)
+def test_the_limit_of_group_records(values: dict[str, str | None], error_code: int, limit: int | None) -> None:
+    """It is not known where brokers do not return it, or where records are compressed before they are measured."""
+    wire = ScriptedWire(lambda question: configs_response(question.broker, values, error_code))
+    assert broker_configs.read_record_limit(wire, 1) == limit
+    assert [one.resource_name for one in wire.asked[0].request.resources] == ["__consumer_offsets", "1"]
+    assert broker_configs.read_record_limit(ScriptedWire(lambda _: kafka_errors.RequestTimedOutError()), 1) is None

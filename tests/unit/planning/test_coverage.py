@@ -48,6 +48,7 @@ class Eye:
     absent: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     rack_aware_fetch: bool = True
+    record_limit: int | None = None
     waited: list[float] = field(default_factory=list)
 
     def show_interest(self, group: str, topics: frozenset[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import pytest
@@ -30,7 +29,12 @@ LOCAL = cluster(t=[(1,), (2,), (3,)])
 
 
 def owner(
-    name: str, *pairs: tuple[str, int], rack: str | None = None, version: int = 3, topics: tuple[str, ...] = ("t",)
+    name: str,
+    *pairs: tuple[str, int],
+    rack: str | None = None,
+    version: int = 3,
+    topics: tuple[str, ...] = ("t",),
+    repeats: bool = False,
 ) -> PlanMember:
     """A member that owns these partitions."""
     return PlanMember(
@@ -40,15 +44,15 @@ def owner(
         version=version,
         rack=MemberRack(rack=rack, source="subscription", fetches_with_rack=True) if rack else NOWHERE,
         owned=from_pairs(pairs),
+        repeats_user_data=repeats,
     )
-
-
-encode = partial(planner.encode, protocol="range", generation=1)
 
 
 def given(plan: planner.Plan, members: Sequence[PlanMember]) -> dict[str, list[tuple[str, int]]]:
     """The partitions of each member, decoded from the encoded plan."""
-    return {name: to_pairs(decode_assignment(content).partitions) for name, content in encode(plan, members).items()}
+    return {
+        name: to_pairs(decode_assignment(content).partitions) for name, content in planner.encode(plan, members).items()
+    }
 
 
 def test_a_view_gives_what_was_assigned() -> None:
@@ -185,21 +189,48 @@ def test_the_oldest_member_sets_the_version(versions: tuple[int, int], written: 
     """All get their assignment in a version that each of them can read, and that this program can write."""
     members = [owner(f"m-{index}", version=version) for index, version in enumerate(versions)]
     plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
-    assert {decode_assignment(content).version for content in encode(plan, members).values()} == {written}
+    assert {decode_assignment(content).version for content in planner.encode(plan, members).values()} == {written}
 
 
-def test_a_sticky_member_is_sent_what_to_claim_next_time() -> None:
-    """Sarama's members repeat that: without it 17 to 19 of 24 partitions moved when the agent had gone."""
-    members = [owner("m-1", ("t", 0), ("t", 2)), owner("m-2", ("t", 1))]
+def test_only_a_member_that_repeats_user_data_is_given_some() -> None:
+    """Without it 17 to 19 of 24 partitions of sarama's members moved when the agent had gone; others need none."""
+    members = [owner("m-1", ("t", 0), ("t", 2), repeats=True), owner("m-2", ("t", 1))]
     plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
-    for protocol, claimed in (("sticky", True), ("range", False)):
-        for name, content in planner.encode(plan, members, protocol=protocol, generation=7).items():
-            decoded = decode_assignment(content)
-            assert (decoded.user_data is not None) == claimed
-            if claimed:
-                data = decode_sticky(decoded.user_data)
-                assert (to_pairs(data.owned), data.generation) == (to_pairs(decoded.partitions), 7)
-                assert to_pairs(decoded.partitions) == to_pairs(planner.sent_partitions(plan)[name])
+    user_data = planner.user_data_of(plan, members, generation=7)
+    first, second = map(decode_assignment, planner.encode(plan, members, user_data).values())
+    data = decode_sticky(first.user_data)
+    assert (to_pairs(data.owned), data.generation) == (to_pairs(first.partitions), 7)
+    assert to_pairs(first.partitions) == to_pairs(planner.sent_partitions(plan)["m-1"])
+    assert second.user_data is None
+
+
+@pytest.mark.parametrize(
+    ("protocol", "version", "user_data", "repeats"),
+    [
+        pytest.param("sticky", 0, None, True, id="sarama-at-first"),
+        pytest.param("sticky", 0, b"given", True, id="sarama-then"),
+        pytest.param("sticky", 0, b"", False, id="kafka-python-at-first"),
+        pytest.param("sticky", 0, b"own", False, id="kafka-python-then"),
+        pytest.param("sticky", 1, None, False, id="java-2.8-at-first"),
+        pytest.param("sticky", 3, b"given", False, id="java-then"),
+        pytest.param("range", 0, None, False, id="no-sticky"),
+    ],
+)
+def test_members_that_repeat_user_data_are_known_by_theirs(
+    protocol: str, version: int, user_data: bytes | None, *, repeats: bool
+) -> None:
+    """Sarama's send version 0 and none, or what they were given; other clients make theirs by themselves."""
+    subscription = Subscription(version=version, topics=("t",), user_data=user_data)
+    (one,) = members_of_join(
+        [("m-1", None, subscription)],
+        group=None,
+        remembered={},
+        cooperative=False,
+        racks=RACKS,
+        protocol=protocol,
+        given={b"given"},
+    )
+    assert one.repeats_user_data is repeats
 
 
 def owned_by(*pairs: tuple[str, int], topics: tuple[str, ...] = ("t",)) -> bool:

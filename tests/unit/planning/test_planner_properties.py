@@ -61,7 +61,7 @@ def test_any_group_gets_each_partition_once(
     problem = problem_of(members, there, mode)
     plan = planner.make_plan(problem, mode, prefer=prefer)
     assert (plan.assignor, plan.failure) == (prefer, None)
-    encoded = planner.encode(plan, members, protocol="range", generation=1)
+    encoded = planner.encode(plan, members)
     assert encoded.keys() == {member.id for member in members}
     given_to = {name: to_pairs(decode_assignment(content).partitions) for name, content in encoded.items()}
 

@@ -40,7 +40,8 @@ class Case:
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
-        watch: Any = SimpleNamespace(denied_topics=lambda _: self.denied)
+        watch: Any = SimpleNamespace(denied_topics=lambda _: self.denied, record_limit=None)
+        self.watch = watch
         self.admission = Admission(
             group="orders",
             leading=settings.leading,
@@ -235,3 +236,12 @@ def test_what_is_promised(view: GroupView, promised: tuple[str, ...], not_promis
     text = prospect(view, LeadingSettings(), worth_it=True)
     assert all(words in text for words in promised), text
     assert not any(words in text for words in not_promised), text
+
+
+def test_a_group_whose_record_has_no_room_is_left_alone(case: Case) -> None:
+    """The agent's own member would make the record too large: brokers would fail every SyncGroup (KAFKA-3590)."""
+    full = group(replace(READER, record_bytes=10_000))
+    for limit, admitted in ((None, True), (20_000, True), (10_300, False)):
+        case.watch.record_limit = limit
+        assert case.admits(full) is admitted
+    assert "max.message.bytes" in case.reporter.trouble

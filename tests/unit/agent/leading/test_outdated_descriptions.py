@@ -66,6 +66,7 @@ def test_a_leader_without_instance_id_believes_its_polls(instance: str | None) -
     watch: Any = SimpleNamespace(
         cluster=cluster(t=[[1], [2]]),
         rack_aware_fetch=True,
+        record_limit=None,
         show_interest=lambda _group, _topics: None,
         wait_for=lambda _topics, _seconds, _owned: frozenset(),
         denied_topics=lambda _group: frozenset(),

@@ -142,6 +142,50 @@ def test_clients_that_pause_after_a_failed_join_get_their_partitions_in_time(cli
     assert seconds[1] - seconds[0] <= 1.0
 
 
+# groups whose record is nearly too large
+
+
+def _restarted(limit: int | None, kind: str, plant: str = "") -> tuple[int, int, str]:
+    """Restart one of three clients of a `sticky` group that an agent leads from birth, if it may.
+
+    Return the size of the group's record, how many clients run in the end, and who leads.
+    """
+    setting: dict[str, Any] = {"protocol": "sticky", "partitions": 24, "initial_delay_ms": 3000, "record_limit": limit}
+    with PLANTS[plant](), _world(seed=1, **setting) as world:
+        world.start_agent(0)
+        world.settle()
+        for rack in "abc":
+            world.join(kind, rack)
+        world.settle()
+        world.leave(0)
+        world.settle()
+        world.join(kind, "a")
+        world.settle()
+        group = world.coordinator.group
+        assert group is not None
+        leader = next((one.client_id for one in group.members if one.id == group.leader), "nobody")
+        return group.record_bytes(), sum(one.host.alive for one in world.consumers), leader
+
+
+def test_a_group_whose_record_just_fits_is_led_and_nobody_ends() -> None:
+    """User data of the agent's plan made it too large, and all Java members ended at the first restart."""
+    size, running, leader = _restarted(None, "java")
+    assert (running, leader) == (3, AGENTS)
+    assert _restarted(size + 500, "java") == (size, 3, AGENTS)
+    with pytest.raises(ViolationError) as found:
+        _restarted(size + 50, "java", "user-data-for-all")
+    assert type(found.value).__name__ == "TooLarge"
+
+
+def test_a_group_whose_record_has_no_room_for_the_agent_leads_itself() -> None:
+    """The agent leaves before it sends a plan that brokers cannot write, and nobody ends."""
+    size, _, _ = _restarted(None, "java")
+    own, running, leader = _restarted(size - 50, "java")
+    assert own < size
+    assert running == 3
+    assert leader != AGENTS
+
+
 # deploys
 
 

@@ -1,0 +1,59 @@
+"""`samerack plan` names and prices what it costs that co-partitioned topics of a `range` group stay together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.cli.live_plan import copartitioning
+from samerack.cli.plan import show_copartitioning
+from samerack.common.console import Console
+from samerack.planning.mode import mode_of
+from samerack.planning.planner import make_plan
+from samerack.settings.all_settings import Settings
+
+RATES = {(f"t{at}", 0): 1e6 for at in range(30)}
+SECONDS_PER_MONTH = 730 * 3600
+
+
+def _answer(protocol: str, rates: Mapping[tuple[str, int], float] | None, min_saving: float = 0.05) -> object:
+    """What the plan says of thirty topics of one partition each, a third of them in each member's rack."""
+    topics = {f"t{at}": [["abc"[at % 3]]] for at in range(30)}
+    problem = build_problem(
+        topics=topics,
+        members=[
+            MemberInput(id=f"m-{rack}", topics=tuple(topics), rack=rack, reads_any_replica=True) for rack in "abc"
+        ],
+        weights=None if rates is None else {topic: [1] for topic in topics},
+    )
+    settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}, "policy": {"min_saving": min_saving}})
+    mode = mode_of(protocol, settings.leading, rack_aware_fetch=True)
+    return copartitioning(make_plan(problem, mode), mode, settings, "orders", rates)
+
+
+def test_what_is_saved_is_a_share_bytes_and_dollars(capsys: pytest.CaptureFixture[str]) -> None:
+    """All thirty partitions go to one member, so that two thirds cross racks; none would if they need not."""
+    apart = _answer("range", RATES)
+    assert isinstance(apart, dict)
+    assert apart["cross_rack_share"] == 0
+    assert apart["saved_bytes_per_second"] == pytest.approx(20e6)
+    assert apart["saved_dollars_per_month"] == pytest.approx(20e6 * SECONDS_PER_MONTH * 0.02 / 2**30)
+    show_copartitioning(Console(width=400), apart)
+    shown = capsys.readouterr().out
+    assert "0 % would cross racks if they need not, 20 MB/s less, $" in shown
+    assert "leading.keep_copartitioned=never" in shown
+
+
+def test_without_measured_bytes_it_is_a_share_alone() -> None:
+    """What was not measured is not known, not 0."""
+    apart = _answer("range", None)
+    assert isinstance(apart, dict)
+    assert (apart["saved_bytes_per_second"], apart["saved_dollars_per_month"]) == (None, None)
+
+
+@pytest.mark.parametrize(("protocol", "min_saving"), [("roundrobin", 0.05), ("range", 0.9)])
+def test_nothing_is_shown_where_little_is_saved(protocol: str, min_saving: float) -> None:
+    """Other protocols keep nothing together, and a saving below the policy's minimum would move nothing."""
+    assert _answer(protocol, RATES, min_saving) is None
