@@ -25,6 +25,7 @@ _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 ASSIGNORS_KEY: Final = "group.consumer.assignors"
 _BROKER_KEYS: Final = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
+_PERMISSION: Final = "allow DESCRIBE_CONFIGS on the cluster or set racks.replica_selector to rack-aware or leader"
 BROKER: Final = 4
 TOPIC: Final = 2
 """Types of resources that have a configuration."""
@@ -66,8 +67,7 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
             error = kafka_errors.for_code(result.error_code)() if result.error_code else None
         if error is not None:
             raise error_class(error)(
-                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, REQUEST_SECONDS)}; allow DESCRIBE_CONFIGS "
-                "on the cluster or set racks.replica_selector to rack-aware or leader"
+                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, REQUEST_SECONDS, _PERMISSION)}"
             ) from error
         selectors.append(values.get(_SELECTOR_KEY, ""))
         delays.append(values.get(_INITIAL_DELAY_KEY, ""))

@@ -18,8 +18,9 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 
+from samerack.cluster.errors import NotAcceptedError
 from samerack.cluster.names import LOOKUPS, PROXY_URL
-from samerack.cluster.refusals import NotAcceptedError, refusal
+from samerack.cluster.refusals import refusal
 from samerack.common.attempts import REFUSALS, Attempts
 from samerack.common.errors import RefusedError, one_line
 

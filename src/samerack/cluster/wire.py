@@ -16,7 +16,7 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
 from samerack.cluster.client import close, connect
-from samerack.cluster.refusals import NotAcceptedError
+from samerack.cluster.errors import NotAcceptedError
 from samerack.common.attempts import REFUSALS
 from samerack.common.errors import RefusedError
 

@@ -20,7 +20,8 @@ from kafka.net.selector import NetworkSelector
 
 from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections, Refusals
-from samerack.cluster.refusals import NotAcceptedError, refusal
+from samerack.cluster.errors import NotAcceptedError
+from samerack.cluster.refusals import refusal
 from samerack.common.errors import RefusedError
 from tests.clouds.certificates import Authority
 
