@@ -44,6 +44,8 @@ class Health:
             wrong.setdefault("poller", parts.poller.last_error)
         if parts.election is not None and parts.election.trouble:
             wrong["election"] = parts.election.trouble
+        if parts.publisher is not None and parts.publisher.refusal:
+            wrong.setdefault("publishing", parts.publisher.refusal)
         troubles, left = self._troubles(), {leader.group: leader.operators.left for leader in parts.led.values()}
         for status in parts.metrics.board.all():
             trouble = troubles.get(status.group, "")

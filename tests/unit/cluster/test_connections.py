@@ -18,6 +18,7 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections, Refusals
 from samerack.cluster.errors import NotAcceptedError
@@ -97,6 +98,40 @@ def test_what_is_read_together_with_the_end_is_handled(protocol: str, tmp_path: 
         with pytest.raises(RefusedError, match="refuse SASL PLAIN: Invalid username or password; check"):
             connect({**config, "bootstrap_servers": broker.address}, 3.0)
         assert broker.attempts == 1
+
+
+def test_a_replaced_certificate_is_shown_where_brokers_are_not_verified(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without verification the client gets a context, which is made anew for each connection as its files are read."""
+    issued, other = (Authority.new(tmp_path, name).issue("agent") for name in ("former", "replaced"))
+    contexts: list[ssl.SSLContext] = []
+
+    async def made(self: Connections, *_: Any, **_options: Any) -> Any:
+        contexts.append(self.config["ssl_context"])
+        return SimpleNamespace(_sock_recv=None)
+
+    async def looked_up(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(KafkaConnectionManager, "_build_transport", made)
+    monkeypatch.setattr(Connections, "_look_up", looked_up)
+    config = for_kafka_python(
+        {
+            "bootstrap.servers": "localhost:1",
+            "security.protocol": "SSL",
+            "enable.ssl.certificate.verification": "false",
+            "ssl.certificate.location": str(issued.both),
+            "ssl.key.location": str(issued.both),
+        }
+    )
+    net = NetworkSelector(**config)
+    connections, node = Connections(net, **config), SimpleNamespace(host="localhost", port=1)
+    asyncio.run(connections._build_transport(node))
+    issued.both.write_bytes(other.both.read_bytes())
+    asyncio.run(connections._build_transport(node))
+    assert len({id(one) for one in contexts}) == 2
+    net.close()
 
 
 @pytest.mark.parametrize("hung_up_first", [False, True])
