@@ -33,11 +33,15 @@ _LONGEST_PAUSE_SECONDS: Final = 0.05
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library is untyped
-    """The connections of one client. This client does not connect again to a broker that refused it."""
+    """The connections of one client, which connects to a broker that refused it only after a pause.
+
+    What was refused may have been replaced meanwhile: a certificate, or whom a broker trusts.
+    """
 
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config, proxy_url=PROXY_URL)
         self.last_failure: BaseException | None = None
+        self._refused_until: dict[Any, float] = {}
         self.any_outcome = threading.Event()
         """Set once a connection has failed, or the client is ready."""
 
@@ -47,6 +51,12 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             return super().send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
         except RuntimeError as error:
             return Future().failure(kafka_errors.KafkaConnectionError(str(error)))
+
+    def maybe_raise_auth_failure(self, node_id: Any) -> None:
+        """Raise why a broker refused this client, until the pause after that is over."""
+        if time.monotonic() >= self._refused_until.get(node_id, float("inf")):
+            self._auth_failures.pop(node_id, None)
+        super().maybe_raise_auth_failure(node_id)
 
     def drop(self, node_id: Any) -> None:
         """Close the connection to a broker, so that the next request opens another."""
@@ -111,6 +121,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             all_of_them = [one.node_id for one in self.cluster.bootstrap_brokers()]
             for one in all_of_them if self.cluster.is_bootstrap(broker) else [broker]:
                 self._auth_failures[one] = NotAcceptedError(words)
+                self._refused_until[one] = time.monotonic() + REFUSALS.most
 
 
 @dataclass(slots=True, kw_only=True)

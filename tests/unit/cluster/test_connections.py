@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections, Refusals
 from samerack.cluster.errors import NotAcceptedError
 from samerack.cluster.refusals import refusal
+from samerack.common.attempts import REFUSALS
 from samerack.common.errors import RefusedError
 from tests.clouds.certificates import Authority
 
@@ -162,6 +164,10 @@ def test_what_a_broker_says_before_it_hangs_up_is_handled(
         connections.maybe_raise_auth_failure(broker.node_id)
     connections._failed(broker.node_id, kafka_errors.KafkaConnectionError())
     assert refusal(connections.last_failure, CONFIG)
+    later = time.monotonic() + REFUSALS.most
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    connections.maybe_raise_auth_failure(broker.node_id)
+    assert connections.auth_failure(broker.node_id) is None, "what was refused may have been replaced"
     net.close()
 
 
