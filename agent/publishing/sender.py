@@ -34,7 +34,7 @@ _LAST_TURN_SECONDS: Final = 0.02
 _FLUSH_SECONDS: Final = 1.0
 """What is in flight may arrive so long before its producer is replaced."""
 _FILES_SECONDS: Final = 2.0
-"""How often the files are looked at."""
+"""How often the files are checked."""
 _DOWN: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})  # noqa: SLF001 - librdkafka's names
 _DISCARDED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - librdkafka's names
 """Of records that librdkafka discards after a fatal error, at times before `poll` raises that error."""
@@ -94,7 +94,7 @@ class Sender:
         self._refusal: KafkaError | None = None
         """Why a broker does not accept the agent, since the last record that arrived."""
         self._files = files_of(self._config)
-        self._opened_at = self._looked_at = clock()
+        self._opened_at = self._checked_at = clock()
         self._opened_with: tuple[FileVersion | None, ...] = ()
         self._unusable = ""
         self._alone: set[int] = set()
@@ -222,9 +222,9 @@ class Sender:
     def _renew(self) -> None:
         """Replace the producer if a file is another one, or brokers have not accepted this one for a while."""
         now = self._clock()
-        if now - self._looked_at < _FILES_SECONDS:
+        if now - self._checked_at < _FILES_SECONDS:
             return
-        self._looked_at = now
+        self._checked_at = now
         is_refused = self._down and self._refusal is not None
         has_new_files = tuple(map(file_version, self._files)) != self._opened_with
         if not has_new_files and not (is_refused and now - self._opened_at >= REFUSED_SECONDS):

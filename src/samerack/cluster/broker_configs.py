@@ -25,10 +25,10 @@ _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 ASSIGNORS_KEY: Final = "group.consumer.assignors"
 _BROKER_KEYS: Final = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
-_PERMISSION: Final = "allow DESCRIBE_CONFIGS on the cluster or set racks.replica_selector to rack-aware or leader"
 BROKER: Final = 4
 TOPIC: Final = 2
 """Types of resources that have a configuration."""
+_PERMISSION: Final = "allow DESCRIBE_CONFIGS on the cluster or set racks.replica_selector to rack-aware or leader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -351,7 +351,7 @@ ALERT = "ssl://here:9092/1: Receive failed: SSL routines::tlsv1 alert unknown ca
 
 @pytest.mark.parametrize("first", [DOWN, LOST])
 def test_a_refusal_is_named_whether_brokers_were_unreachable_before_or_after(setting: Setting, first: int) -> None:
-    """Brokers that go, and come back trusting another authority, refuse: TLS 1.3 tells that by a lost connection."""
+    """Brokers that go, and come back trusting another authority, refuse: TLS 1.3 shows that by a lost connection."""
     setting.run_turns(1)
     setting.producer.loses(first, ALERT if first == LOST else "")
     assert setting.troubles == set()
