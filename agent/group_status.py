@@ -31,7 +31,8 @@ class GroupStatus:
     """What is known of a group at one moment; None if a value is not known yet.
 
     `why` is why the agent neither leads nor follows it, in words.
-    `paused` is an operator's request to start no rebalance for racks or traffic in it, in words.
+    `paused` is an operator's request to start no rebalance for racks or traffic in it, in words; `returned` that the
+    agent follows it since it was asked to leave, and what to do.
     `first_in_order` is whether the agent leads next if the present leader leaves; `waits` is why a rebalance that would
     save something is not made, and `waits_until` when that ends (seconds since 1970), if known.
     """
@@ -57,6 +58,7 @@ class GroupStatus:
     rack_warnings: int = 0
     why: str = ""
     paused: str = ""
+    returned: str = ""
     rack_sources: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -81,6 +83,8 @@ class StatusBoard(Collector):
             first = status.first_in_order and role in INSIDE
             if role != LEADING:
                 status = replace(status, waits="", waits_until=None)
+            if role != FOLLOWING:
+                status = replace(status, returned="")
             self._statuses[group] = replace(status, role=role, first_in_order=first, why=why)
 
     def forget(self, group: str) -> None:

@@ -44,6 +44,8 @@ class Health:
             wrong.setdefault("poller", parts.poller.last_error)
         if parts.election is not None and parts.election.trouble:
             wrong["election"] = parts.election.trouble
+        if parts.publisher is not None and parts.publisher.refusal:
+            wrong.setdefault("publishing", parts.publisher.refusal)
         troubles, left = self._troubles(), {leader.group: leader.operators.left for leader in parts.led.values()}
         for status in parts.metrics.board.all():
             trouble = troubles.get(status.group, "")
@@ -56,11 +58,11 @@ class Health:
         return wrong
 
     def notes(self) -> dict[str, str]:
-        """Return what the agent waits for, which may be a name that is written wrong: nothing that does not work."""
+        """Return what is to be known and is nothing that does not work: a name that may be wrong, an end of a leave."""
         notes = {
-            f"group {status.group}": status.why
+            f"group {status.group}": status.returned or status.why
             for status in self._parts.metrics.board.all()
-            if status.group in self._named and status.role == WAITING and status.why
+            if status.returned or (status.group in self._named and status.role == WAITING and status.why)
         }
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 

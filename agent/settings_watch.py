@@ -1,25 +1,22 @@
-"""Notices changed settings: on SIGHUP, and when the file has changed. Wrong ones are reported and not used.
-
-A mounted file of Kubernetes is a link to another file after each change, so that the file behind the name counts.
-"""
+"""Notices changed settings: on SIGHUP, and when the file has changed. Wrong ones are reported and not used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 import structlog
 
 from samerack.agent.metrics import Metrics
 from samerack.agent.settings_source import SettingsSource
 from samerack.common.errors import AgentError, SettingsError
+from samerack.common.files import FileVersion, file_version
 from samerack.common.service import Service
 from samerack.settings.all_settings import Settings, difference
 
 log = structlog.get_logger("settings")
 
 _POLL_SECONDS: Final = 2.0
-_Version: TypeAlias = tuple[int, int, int]
 
 
 class SettingsWatch(Service):
@@ -55,13 +52,8 @@ class SettingsWatch(Service):
             self._read()
         return _POLL_SECONDS
 
-    def _file_version(self) -> _Version | None:
-        """Return what differs between versions of the file; None without one, or while it is replaced."""
-        try:
-            found = self._source.path.stat() if self._source.path is not None else None
-        except OSError:
-            return None
-        return (found.st_ino, found.st_mtime_ns, found.st_size) if found is not None else None
+    def _file_version(self) -> FileVersion | None:
+        return file_version(self._source.path) if self._source.path is not None else None
 
     def _read(self) -> None:
         try:

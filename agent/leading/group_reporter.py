@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from samerack.agent.group_status import FENCED, INSIDE, OBSERVING, OUTSIDE, WAITING, GroupStatus
+from samerack.agent.group_status import FENCED, FOLLOWING, INSIDE, OBSERVING, OUTSIDE, WAITING, GroupStatus
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
@@ -37,6 +37,7 @@ class GroupReporter:
     Attributes:
         rebalances: The record of the group's rebalances; by default a new one.
         paused: Why the agent starts no rebalance on request; empty while it may.
+        returned: That the agent follows the group since it was asked to leave, by a view of it; empty if it does not.
     """
 
     group: str
@@ -45,6 +46,7 @@ class GroupReporter:
     events: EventLog
     rebalances: Rebalances | None = None
     paused: Callable[[], str] = lambda: ""
+    returned: Callable[[GroupView], str] = lambda _: ""
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -63,6 +65,8 @@ class GroupReporter:
         """What prevents the agent from leading the group at the moment; empty while nothing does."""
         self.refused = False
         """Whether the trouble is that the brokers do not allow something."""
+        self.stable: GroupView | None = None
+        """The group without the agent, as it was last seen stable."""
 
     def become(self, role: str) -> None:
         """Set and reports the agent's role in the group."""
@@ -250,6 +254,7 @@ class GroupReporter:
     ) -> None:
         """Publish the group's status, by a view without the agent, which is to lead the group next if it is `first`."""
         decision = policy_status.decision
+        self.stable = view if view.stable else self.stable
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
         self.observer.sees(view, condition=condition, cluster=cluster)
         members = members_of_view(view, self.settings.racks, hosts)
@@ -281,6 +286,7 @@ class GroupReporter:
                 rack_warnings=len(warnings),
                 why=self._why(self.role),
                 paused=self.paused(),
+                returned=self.returned(view) if self.role == FOLLOWING else "",
                 rack_sources=Counter(member.rack.source for member in members),
             )
         )

@@ -1,6 +1,7 @@
 """Keeps what operators ask for groups, also across restarts: commands ask from other threads, leaders go by it.
 
-A group has at most one request to stay out and one to pause: a pause outlives a leave that ends before it.
+A group has at most one request to stay out and one to pause: a pause outlives a leave that ends before it. What is left
+of a leave is kept until the agent leads the group again.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from samerack.agent.leading.kept_file import KeptFile
-from samerack.agent.policy.requests import RebalanceRequest, Wish, in_words
+from samerack.agent.policy.requests import ASKED, RebalanceRequest, Wish, in_words
 from samerack.common.answers import read
 
 _REQUESTS: Final = TypeAdapter(tuple[RebalanceRequest, ...])
@@ -23,12 +24,16 @@ _REQUESTS: Final = TypeAdapter(tuple[RebalanceRequest, ...])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStatus:
-    """The agent's role in a group, and the requests in force, at most one of each kind, also in words."""
+    """The agent's role in a group, and the requests in force, at most one of each kind, also in words.
+
+    `after` is what comes after a leave, in words.
+    """
 
     group: str
     role: str
     requests: tuple[RebalanceRequest, ...] = ()
     reasons: tuple[str, ...] = ()
+    after: str = ""
 
 
 _STATUS: Final = TypeAdapter(RequestStatus)
@@ -61,8 +66,15 @@ class GroupRequests:
         self._lock = threading.Lock()
         self._requests = {(one.group, one.wish): one for one in self._stored()}
 
-    def ask(
-        self, group: str, wish: Wish, *, seconds: float | None = None, by: str = "", why: str = ""
+    def ask(  # noqa: PLR0913 - all named
+        self,
+        group: str,
+        wish: Wish,
+        *,
+        seconds: float | None = None,
+        by: str = "",
+        why: str = "",
+        lead_again: bool = False,
     ) -> RebalanceRequest:
         """Put a request into force, in place of an earlier one of its kind.
 
@@ -70,7 +82,9 @@ class GroupRequests:
         """
         now = self._wall()
         until = now + seconds if seconds is not None else None
-        request = RebalanceRequest(group=group, wish=wish, since=now, until=until, by=by, why=why)
+        request = RebalanceRequest(
+            group=group, wish=wish, since=now, until=until, by=by, why=why, lead_again=lead_again
+        )
         with self._lock:
             self._requests[group, wish] = request
             self._write()
@@ -85,6 +99,12 @@ class GroupRequests:
         now = self._wall()
         return self._remove(group, lambda request: request.is_over(now))
 
+    def leads(self, group: str) -> None:
+        """Forget what is left of a leave: the agent leads the group again."""
+        with self._lock:
+            if self._requests.pop((group, Wish.RETURN), None) is not None:
+                self._write()
+
     def of(self, group: str, wish: Wish) -> RebalanceRequest | None:
         """Return the request of this kind that is in force."""
         request = self._requests.get((group, wish))
@@ -97,15 +117,18 @@ class GroupRequests:
 
     def status(self, group: str, role: str) -> RequestStatus:
         """Return the requests that are in force, with the agent's role in the group."""
-        requests = tuple(one for wish in Wish if (one := self.of(group, wish)) is not None)
+        requests = tuple(one for wish in ASKED if (one := self.of(group, wish)) is not None)
         return RequestStatus(group=group, role=role, requests=requests, reasons=tuple(map(in_words, requests)))
 
     def _remove(self, group: str, is_meant: Callable[[RebalanceRequest], bool]) -> tuple[RebalanceRequest, ...]:
         with self._lock:
-            found = [self._requests.get((group, wish)) for wish in Wish]
+            found = [self._requests.get((group, wish)) for wish in ASKED]
             removed = tuple(one for one in found if one is not None and is_meant(one))
             for one in removed:
                 del self._requests[group, one.wish]
+                if one.wish is Wish.LEAVE:
+                    left = replace(one, wish=Wish.RETURN, since=self._wall(), until=None)
+                    self._requests[group, Wish.RETURN] = left
             if removed:
                 self._write()
         return removed

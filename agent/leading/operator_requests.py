@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from samerack.agent.leading.group_requests import RequestStatus
 from samerack.agent.leading.parts import GroupParts
+from samerack.agent.leading.prospect import after_leave
 from samerack.agent.policy.requests import Wish
 
 
@@ -25,16 +27,24 @@ class OperatorRequests:
     @property
     def status(self) -> RequestStatus:
         """The agent's role in the group, and what operators have asked for."""
-        return self._parts.requests.status(self._parts.group, self._parts.reporter.role)
+        requests, group, reporter = self._parts.requests, self._parts.group, self._parts.reporter
+        status = requests.status(group, reporter.role)
+        leave = requests.of(group, Wish.LEAVE) or requests.of(group, Wish.RETURN)
+        if leave is None:
+            return status
+        leading = self._parts.settings.leading
+        return replace(status, after=after_leave(reporter.stable, leading, lead_again=leave.lead_again))
 
-    def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
+    def ask(
+        self, wish: Wish | None, *, seconds: float | None, by: str, why: str, lead_again: bool = False
+    ) -> RequestStatus:
         """Put an operator's request into force at once, for some seconds or until it is ended; None ends all."""
         requests, reporter, group = self._parts.requests, self._parts.reporter, self._parts.group
         if wish is None:
             requests.end(group)
             reporter.requested("resume", None, by=by, why=why)
         else:
-            request = requests.ask(group, wish, seconds=seconds, by=by, why=why)
+            request = requests.ask(group, wish, seconds=seconds, by=by, why=why, lead_again=lead_again)
             reporter.requested(wish.value, request, by=by, why=why)
         self._wake()
         return self.status

@@ -18,6 +18,7 @@ from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.prospect import after_leave
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.metrics import Metrics
@@ -27,9 +28,11 @@ from samerack.agent.policy.requests import Wish
 from samerack.cluster.group import GroupView
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.watch import ClusterWatch
+from samerack.common.words import when
 from samerack.events import EventLog
 from samerack.events.rebalances import Rebalances
 from samerack.settings.all_settings import Settings
+from samerack.settings.leading import LeadingSettings
 
 _REBALANCES: Final = 5
 """A pause is expected to be like the median of so many."""
@@ -97,6 +100,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         events=events,
         rebalances=rebalances,
         paused=partial(requests.reason, group, Wish.PAUSE),
+        returned=partial(_returned, requests, settings.leading),
         clock=time.monotonic,
     )
     assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
@@ -145,11 +149,21 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             lock=lock or TakeoverLock(),
             notify_supervisor=notify_supervisor,
             on_evict=assigning.evicts,
+            returned=partial(requests.of, group, Wish.RETURN),
             clock=time.monotonic,
         ),
         requests=requests,
         hosts=hosts,
     )
+
+
+def _returned(requests: GroupRequests, leading: LeadingSettings, view: GroupView) -> str:
+    """Return since when the agent is back after a leave and has not led the group, and how it comes to; else empty."""
+    left = requests.of(view.name, Wish.RETURN)
+    if left is None:
+        return ""
+    after = after_leave(view, leading, lead_again=left.lead_again)
+    return f"since the end of `samerack leave` ({when(left.since)} UTC) {after}"
 
 
 def _triggered(events: EventLog, group: str, since: float) -> tuple[float, ...]:

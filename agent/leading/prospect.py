@@ -16,6 +16,21 @@ from samerack.settings.leading import LeadingSettings
 _BIRTH: Final = "with its first consumers once all have been stopped"
 
 
+def after_leave(view: GroupView | None, leading: LeadingSettings, *, lead_again: bool) -> str:
+    """Return what comes after the agent was out of a group on request: how it comes to lead it again, as far as known.
+
+    `view` is how the group was last seen stable, without the agent; None if it was not.
+    """
+    follows = "the agent follows the group's own leader"
+    if view is None:
+        return follows
+    if reason := refusal(view, leading):
+        return f"the agent observes it: {reason}"
+    if lead_again and view.protocol in EAGER:
+        return f"{follows}, and takes the lead over as soon as the policy allows"
+    return f"{follows}, and leads {prospect(view, leading, worth_it=True)}"
+
+
 def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool, bootstrap: str = "") -> str:
     """Return how an agent, which may be in it or not, comes to lead this stable group.
 

@@ -154,6 +154,7 @@ class Session:
 
     def _lead(self, others: GroupView) -> float:
         """Run a turn of a stable group that the agent leads: starts a rebalance if the policy decides so."""
+        self._parts.requests.leads(self._parts.group)
         evaluation = self._evaluate(others)
         if evaluation is None:
             return TURN_SECONDS

@@ -34,6 +34,7 @@ from samerack.agent.leading.takeover import (
 )
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.agent.leading.takeover_request import TakeoverRequest
+from samerack.agent.policy.requests import RebalanceRequest
 from samerack.cluster.group import GroupView, MemberView
 from samerack.common import words
 from samerack.settings.leading import LeadingSettings
@@ -75,6 +76,7 @@ class TakeoverController:
     Attributes:
         notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
         on_evict: Called with the members that are about to be evicted.
+        returned: What is left of an operator's leave, who may wish that the agent leads again after it.
     """
 
     group: str
@@ -85,6 +87,7 @@ class TakeoverController:
     lock: TakeoverLock
     notify_supervisor: Callable[[], None] = lambda: None
     on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None
+    returned: Callable[[], RebalanceRequest | None] = lambda: None
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -194,10 +197,10 @@ class TakeoverController:
     # refusing and starting
 
     def _is_due(self) -> bool:
-        """Return whether the setting asks for a takeover now: no recent rebalance, no pause after an undone one."""
-        now = self.clock()
-        stable = now - self._joined_at >= _STABLE_SECONDS
-        return self.leading.takeover == "clean" and now >= self._again_at and stable
+        """Return whether the setting, or a leave, asks for a takeover now: no recent rebalance, no pause after one."""
+        now, left = self.clock(), self.returned()
+        wanted = self.leading.takeover == "clean" or (left is not None and left.lead_again)
+        return wanted and now >= self._again_at and now - self._joined_at >= _STABLE_SECONDS
 
     def _lock_refusal(self) -> str:
         """Return why the takeover has to wait for that of another group; empty once it has the lock."""

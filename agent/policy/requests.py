@@ -24,6 +24,12 @@ class Wish(StrEnum):
 
     LEAVE = "leave"
     PAUSE = "pause"
+    RETURN = "return"
+    """What is left of a leave that has ended, until the agent leads the group again."""
+
+
+ASKED: Final = (Wish.LEAVE, Wish.PAUSE)
+"""What operators ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,7 @@ class RebalanceRequest:
         until: When it ends by itself (seconds since 1970); None if only `samerack resume` ends it.
         by: Who asked, by what the command says of its user.
         why: Why, in the operator's words.
+        lead_again: Of a leave: whether the agent is to take the lead over after it, as soon as the policy allows.
     """
 
     group: str
@@ -45,6 +52,7 @@ class RebalanceRequest:
     until: float | None = None
     by: str = ""
     why: str = ""
+    lead_again: bool = False
 
     def is_over(self, wall: float) -> bool:
         """Return whether its time is over at this moment (seconds since 1970)."""

@@ -24,6 +24,8 @@ class TopicRefusal(Enum):
 
     NOT_ALLOWED = "not-allowed"
     MISSING = "missing"
+    NOT_ACCEPTED = "not-accepted"
+    UNREACHABLE = "unreachable"
     FAILING = "failing"
 
 
@@ -46,7 +48,9 @@ class PublishingMetrics:
         self._refused = gauge(
             "samerack_publishing_refused", "1 while a topic takes no records, by reason.", ["topic", "reason"]
         )
-        self._producers = counter("samerack_producers_replaced", "Producers that were given up after a fatal error.")
+        self._producers = counter(
+            "samerack_producers_replaced", "Producers that others replaced: after a fatal error, or with new files."
+        )
         for kind in Kind:
             self._published.labels(kind.value)
             self._buffered.labels(kind.value)

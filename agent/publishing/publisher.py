@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from samerack.agent.publishing.metrics import DropReason, PublishingMetrics
+from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
@@ -105,6 +105,12 @@ class Publisher(Service):
     def gaps(self) -> tuple[Gap, ...]:
         """Return the topics that take no records at the moment, and the cure."""
         return tuple(trouble.gap for trouble in self._sender.troubles)
+
+    @property
+    def refusal(self) -> str:
+        """Why no broker accepts what publishes, and the cure; empty while that is not so."""
+        why = TopicRefusal.NOT_ACCEPTED
+        return next((f"{one.reason}; {one.cure}" for one in self._sender.troubles if one.why is why), "")
 
     def take(self, published: Published) -> None:
         """Publish what was counted since the last time; returns at once."""

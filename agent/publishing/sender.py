@@ -2,8 +2,9 @@
 
 librdkafka gets few records at a time and never times them out, so that it orders and retries without duplicates, while
 the rest waits where it can be counted and dropped. A topic that refuses is tried again with one record after a pause.
-After a fatal error the producer is replaced; what had been in flight is sent again with the same ids. `topics` knows
-which topics take records. One thread drives it.
+The producer is replaced after a fatal error, and when a file that its settings name was, since librdkafka reads each
+only once; what had been in flight is sent again with the same ids. `topics` knows which topics take records. One thread
+drives it.
 """
 
 from __future__ import annotations
@@ -16,23 +17,25 @@ from typing import Any, Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from samerack.agent.publishing.metrics import DropReason, PublishingMetrics
+from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
-from samerack.agent.publishing.refusals import Trouble, kafka_error
+from samerack.agent.publishing.refusals import REFUSED_SECONDS, Trouble, kafka_error, why_of
 from samerack.agent.publishing.topics import TopicAvailability
 from samerack.auth.bearer import TokenError
-from samerack.auth.kafka_config import for_librdkafka, get_token, nearest
+from samerack.auth.kafka_config import files_of, for_librdkafka, get_token, nearest
 from samerack.common.errors import RefusedError, SettingsError
+from samerack.common.files import FileVersion, file_version
 
 log = structlog.get_logger("publishing")
 
 MAX_IN_FLIGHT: Final = 5_000
 """Most records of a kind that librdkafka has at a time."""
 _LAST_TURN_SECONDS: Final = 0.02
-_UNREACHABLE: Final = frozenset(
-    {KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE}  # noqa: SLF001 - librdkafka's names
-)
-
+_FLUSH_SECONDS: Final = 1.0
+"""What is in flight may arrive so long before its producer is replaced."""
+_FILES_SECONDS: Final = 2.0
+"""How often the files are checked."""
+_DOWN: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})  # noqa: SLF001 - librdkafka's names
 _DISCARDED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - librdkafka's names
 """Of records that librdkafka discards after a fatal error, at times before `poll` raises that error."""
 
@@ -87,11 +90,17 @@ class Sender:
         self._availability = TopicAvailability(
             topics.values(), config=self._config, create=create_topics, metrics=metrics, clock=clock
         )
-        self._unreachable = False
+        self._down = False
+        self._refusal: KafkaError | None = None
+        """Why a broker does not accept the agent, since the last record that arrived."""
+        self._files = files_of(self._config)
+        self._opened_at = self._checked_at = clock()
+        self._opened_with: tuple[FileVersion | None, ...] = ()
+        self._unusable = ""
         self._alone: set[int] = set()
         self._too_large: set[str] = set()
         try:
-            self._producer: Any = self._opened()
+            self._producer: Any = self._opened(self._life)
         except TokenError as error:
             raise RefusedError(f"publishing.kafka: {error}") from None
         except KafkaException as error:
@@ -110,6 +119,7 @@ class Sender:
         """Handle delivery reports, and send what may be sent; does not block once topics are known."""
         if self._producer is None and not self._reopened():
             return
+        self._renew()
         self._poll(0)
         for kind, topic in self._topics.items():
             if self._fatal is None and self._availability.is_open(topic, self._producer):
@@ -169,7 +179,7 @@ class Sender:
         self._outbox.done(record)
         self._alone.discard(record.number)
         self._metrics.published(record.kind)
-        self._unreachable = False
+        self._down, self._refusal = False, None
         self._availability.accept(record.topic)
 
     def _failed(self, record: OutgoingRecord, error: KafkaError, *, alone: bool) -> None:
@@ -202,9 +212,38 @@ class Sender:
 
     # producers
 
-    def _opened(self) -> Any:
+    def _opened(self, life: int) -> Any:
         get_token(self._config)
-        return self._make({**self._config, "error_cb": partial(self._erred, self._life)})
+        versions = tuple(map(file_version, self._files))  # of before librdkafka reads them
+        producer = self._make({**self._config, "error_cb": partial(self._erred, life)})
+        self._opened_at, self._opened_with, self._unusable = self._clock(), versions, ""
+        return producer
+
+    def _renew(self) -> None:
+        """Replace the producer if a file is another one, or brokers have not accepted this one for a while."""
+        now = self._clock()
+        if now - self._checked_at < _FILES_SECONDS:
+            return
+        self._checked_at = now
+        is_refused = self._down and self._refusal is not None
+        has_new_files = tuple(map(file_version, self._files)) != self._opened_with
+        if not has_new_files and not (is_refused and now - self._opened_at >= REFUSED_SECONDS):
+            return
+        try:
+            producer = self._opened(self._life + 1)
+        except (TokenError, KafkaException) as error:  # such as a new certificate whose key is still the former one
+            reason = str(error) if isinstance(error, TokenError) else kafka_error(error).str()
+            if reason != self._unusable:
+                self._unusable = reason
+                log.warning("files-unusable", reason=reason, consequence="the former connections stay")
+            return
+        if not is_refused:
+            self._producer.flush(_FLUSH_SECONDS)
+        if has_new_files:
+            log.info("connects-anew", reason="files that the settings name have changed")
+        self._discard()
+        self._producer = producer
+        self._availability.retry()
 
     def _poll(self, seconds: float) -> None:
         """Handle delivery reports; the producer raises its fatal error here."""
@@ -214,17 +253,35 @@ class Sender:
             self._fatal = kafka_error(error)
 
     def _erred(self, life: int, error: KafkaError) -> None:
-        if life == self._life and error.code() in _UNREACHABLE and not self._unreachable:
-            self._unreachable = True
+        """Handle an error of connections: where no broker is left and one refuses, that is why, whichever was first."""
+        if life != self._life:
+            return
+        if why_of(error) is TopicRefusal.NOT_ACCEPTED:
+            is_new, self._refusal = self._refusal is None, self._refusal or error
+        elif error.code() in _DOWN:
+            is_new, self._down = not self._down, True
+        else:
+            return
+        if not is_new:
+            return
+        if self._down and self._refusal is not None:
+            for topic in self._topics.values():
+                self._availability.refuse(topic, self._refusal)
+        elif not self.troubles:
             log.warning("brokers-unreachable", reason=error.str(), cure="records wait; check publishing.kafka")
+
+    def _discard(self) -> None:
+        """Discard this producer: what is in flight waits for the next one."""
+        self._life += 1
+        self._producer.purge()
+        self._producer = self._fatal = self._refusal = None
+        self._down = False
+        self._outbox.put_all_back()
+        self._metrics.replaced()
 
     def _give_up(self, error: KafkaError) -> None:
         """Discard this producer, which cannot recover. All topics wait for the next one."""
-        self._life += 1
-        self._producer.purge()
-        self._producer = self._fatal = None
-        self._outbox.put_all_back()
-        self._metrics.replaced()
+        self._discard()
         for topic in self._topics.values():
             self._availability.refuse(topic, error)
 
@@ -233,7 +290,7 @@ class Sender:
         if self._clock() < self._availability.first_retry:
             return False
         try:
-            self._producer = self._opened()
+            self._producer = self._opened(self._life)
         except TokenError as error:
             for topic in self._topics.values():
                 self._availability.refuse(topic, KafkaError(KafkaError._AUTHENTICATION, str(error)))  # noqa: SLF001 - librdkafka's name

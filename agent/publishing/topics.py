@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from samerack.agent.publishing.metrics import PublishingMetrics
+from samerack.agent.publishing.metrics import PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.refusals import Trouble, kafka_error, trouble_of
 
 log = structlog.get_logger("publishing")
@@ -69,7 +69,13 @@ class TopicAvailability:
             self.refuse(topic, error)
             return False
         self._again[topic] = _OPEN
+        if any(one.topic == topic and one.is_of_connections for one in self.troubles):
+            self.accept(topic)
         return True
+
+    def retry(self) -> None:
+        """Ask for topics that refuse at once: the producer is another one."""
+        self._again = {topic: again if again == _OPEN else float("-inf") for topic, again in self._again.items()}
 
     def _create_topic(self, topic: str) -> KafkaError | None:
         admin = AdminClient(self._config)  # a response needs its client until it arrives
@@ -83,8 +89,14 @@ class TopicAvailability:
         return None
 
     def refuse(self, topic: str, error: KafkaError) -> None:
-        """Pause for a topic; logged once, until something else is wrong."""
+        """Pause for a topic; logged once, until something else is wrong.
+
+        While no broker accepts the agent, that none answers is no other trouble.
+        """
         trouble = trouble_of(error, topic, bootstrap=str(self._config.get("bootstrap.servers", "")))
+        former = next((one for one in self.troubles if one.topic == topic), trouble)
+        if former.why is TopicRefusal.NOT_ACCEPTED and trouble.is_of_connections:
+            trouble = former
         self._again[topic] = self._clock() + trouble.pause_seconds
         if trouble not in self.troubles:
             log.warning("publishing-refused", topic=topic, reason=trouble.reason, cure=trouble.cure)

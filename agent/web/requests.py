@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
 
 from samerack.agent.leading.group_requests import to_json
-from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
+from samerack.agent.policy.requests import ASKED, MAX_SECONDS, MAX_TEXT, Wish
 from samerack.agent.web import group_endpoint
 from samerack.agent.web.body import RequestError
 from samerack.common.words import plain
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 PATH: Final = "/v1/requests"
 RESUME: Final = "resume"
-ACTIONS: Final[Mapping[str, Wish | None]] = {**{wish.value: wish for wish in Wish}, RESUME: None}
+ACTIONS: Final[Mapping[str, Wish | None]] = {**{wish.value: wish for wish in ASKED}, RESUME: None}
 """What may be asked for, and the wish that it puts into force; None ends all."""
-_FIELDS: Final = frozenset({"group", "action", "seconds", "by", "why"})
+_FIELDS: Final = frozenset({"group", "action", "seconds", "by", "why", "lead_again"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +33,14 @@ class _Asked:
     seconds: float | None
     by: str
     why: str
+    lead_again: bool
 
 
 def routes(leaders: Mapping[str, GroupLeader]) -> list[Route]:
     """Return the routes for the leaders by group."""
 
     def ask(leader: GroupLeader, asked: _Asked) -> tuple[int, bytes]:
-        return 200, to_json(leader.operators.ask(asked.wish, seconds=asked.seconds, by=asked.by, why=asked.why))
+        return 200, to_json(leader.operators.ask(**asdict(asked)))
 
     return group_endpoint.routes(
         PATH,
@@ -73,8 +74,15 @@ def _question(body: bytes) -> tuple[str, _Asked]:
     by, why = sent.get("by", ""), sent.get("why", "")
     if not isinstance(by, str) or not isinstance(why, str) or max(len(by), len(why)) > MAX_TEXT:
         raise RequestError(400, f"expected by and why to be texts of up to {MAX_TEXT} characters")
+    lead_again = sent.get("lead_again", False)
+    if not isinstance(lead_again, bool) or (lead_again and action != Wish.LEAVE):
+        raise RequestError(400, "expected lead_again to be true or false, and true only of a leave")
     return group, _Asked(
-        wish=ACTIONS[action], seconds=float(seconds) if seconds is not None else None, by=_clean(by), why=_clean(why)
+        wish=ACTIONS[action],
+        seconds=float(seconds) if seconds is not None else None,
+        by=_clean(by),
+        why=_clean(why),
+        lead_again=lead_again,
     )
 
 

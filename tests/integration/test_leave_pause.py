@@ -64,6 +64,23 @@ def test_a_group_is_left_on_request_until_the_agent_may_come_back(scenario: Scen
     scenario.finish()
 
 
+def test_an_agent_that_was_asked_to_leave_leads_again(scenario: Scenario) -> None:
+    """It follows when the time is over, as it says; where that was wished, it takes the lead over once it may."""
+    agent = _led(scenario)
+    answer = _ask(scenario, agent, "leave")
+    assert "leads when its leader leaves" in answer["after"]
+    _ask(scenario, agent, "resume")
+    agent.wait(lambda: agent.role() in ("following", "leading"), "the agent is back")
+    if agent.role() == "following":
+        agent.wait(lambda: "since the end of" in agent.get("/readyz")[1], "it says since when it follows")
+    answer = _ask(scenario, agent, "leave", "--for", "1s", "--lead-again")
+    assert answer["after"].endswith("takes the lead over as soon as the policy allows")
+    agent.wait_role("leading")
+    scenario.wait_settled(cross_rack=0)
+    assert "since the end of" not in agent.get("/readyz")[1]
+    scenario.finish()
+
+
 def test_a_paused_agent_leads_and_starts_no_rebalance(scenario: Scenario) -> None:
     """A move of replicas is not followed before the operator says so."""
     agent = _led(scenario)

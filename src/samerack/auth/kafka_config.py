@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from samerack.auth import identities
@@ -122,6 +123,8 @@ _MAX_KEY: Final = 200
 _CLIENT_ID: Final = "samerack"
 _SECRETS: Final = ("password", "secret", ".pem", "jaas", "token")
 """Parts of key names that mark a secret."""
+_FILES: Final = (".location", ".file", ".keytab")
+"""Ends of key names that mark a file."""
 _NO_SECRETS: Final = frozenset({identities.ENDPOINT})
 
 
@@ -156,6 +159,11 @@ def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, Any]:
     return {**left, "oauth_cb": _provider(kafka).for_librdkafka}
 
 
+def files_of(kafka: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Return the files that such settings name: certificates, keys and their stores."""
+    return tuple(Path(text) for key, text in kafka.items() if key.endswith(_FILES))
+
+
 def get_token(settings: Mapping[str, Any]) -> None:
     """Fetch the first token of librdkafka's client before the client is created.
 
@@ -188,7 +196,7 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     if result.get("security_protocol") in ("SSL", "SASL_SSL"):
         _check_files(result)
     if not _converted(_VERIFY, kafka.get(_VERIFY, "true"), _is_on):
-        result["ssl_context"] = _unverified(result)
+        result["ssl_context"] = unverified(result)
     return result
 
 
@@ -225,8 +233,8 @@ def _check_files(config: Mapping[str, Any]) -> None:
     _show_certificate(context, config)
 
 
-def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return a context that trusts any broker and still presents the agent's own certificate.
+def unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return a context that trusts any broker and still presents the agent's own certificate, as its file is now.
 
     If it gets a context, the client ignores every other `ssl_*` setting.
     """

@@ -19,9 +19,10 @@ from samerack.cluster.group import CONSUMER, GroupView
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
+from samerack.cluster.refusals import explained
 from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.wire import Wire
-from samerack.common.errors import AgentError, one_line
+from samerack.common.errors import AgentError
 from samerack.common.patterns import exactly
 from samerack.common.records import LEADING
 from samerack.common.words import nearest
@@ -68,7 +69,7 @@ def describe(group: str, settings: Settings) -> GroupView:
             time.sleep(_PAUSE_SECONDS)
         return view  # noqa: TRY300 - an else would hide that the loop belongs to the try
     except kafka_errors.KafkaError as error:
-        raise AgentError(f"group {group}: {one_line(error)}") from error
+        raise AgentError(f"group {group}: {explained(error)}") from error
     finally:
         close(client)
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import typer
 
-from samerack.agent.group_status import INSIDE, STANDBY
+from samerack.agent.group_status import INSIDE, LEADING, STANDBY
 from samerack.agent.leading.group_requests import RequestStatus, from_json, to_json
 from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
 from samerack.agent.web.requests import PATH, RESUME
@@ -51,17 +51,22 @@ def leave(
     bootstrap: BootstrapOption = None,
     url: UrlOption = None,
     *,
+    lead_again: Annotated[
+        bool, typer.Option("--lead-again", help="Take the lead over afterwards, once the policy allows it.")
+    ] = False,
     as_json: JsonOption = False,
     assignments: SetOption = None,
 ) -> None:
     """Have the running agent leave a group at once and stay out of it, while it goes on measuring.
 
     The group rebalances once and one of its members leads it; nothing is lost, and nothing read twice. The agent is
-    back when the time is over, or after `samerack resume GROUP`: that is one rebalance again. The command asks the
-    agent on this machine (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group. An agent
-    that is started again stays out, too. docs/operating.md says what shows it.
+    back when the time is over, or after `samerack resume GROUP`: that is one rebalance again. It follows that member
+    then, and what it reads across racks stays as it is until the agent leads: when that member leaves, or at once with
+    `samerack lead GROUP` or --lead-again. The command asks the agent on this machine (in Kubernetes: kubectl exec); of
+    several agents, ask the one that leads the group. An agent that is started again stays out, too. docs/operating.md
+    says what shows it.
     """
-    request = _request(Wish.LEAVE.value, group, lasting, why)
+    request = _request(Wish.LEAVE.value, group, lasting, why) | {"lead_again": lead_again}
     base = agent_address(config, bootstrap, url, assignments)
     _finish(_once_out(base, _sent(base, request)), Wish.LEAVE, as_json=as_json)
 
@@ -171,18 +176,18 @@ def _finish(status: RequestStatus, wish: Wish | None, *, as_json: bool) -> None:
 
 
 def _in_words(status: RequestStatus, wish: Wish | None) -> str:
-    """Return what has happened, when it ends, and what ends it before."""
+    """Return what has happened, when it ends, what ends it before, and what comes after."""
     group, role = status.group, status.role
+    after = f"; {status.after}" if status.after and role != LEADING else ""
     if wish is None:
-        return f"{group}: nothing is asked of the agent any more; it is {role} now, and does what its settings say"
+        return (
+            f"{group}: nothing is asked of the agent any more; it is {role} now, and does what its settings say{after}"
+        )
     until = next((one.until for one in status.requests if one.wish is wish), None)
     resumed = command("resume", group=group)
     end = f"until {words.when(until)} UTC or {resumed}" if until is not None else f"until {resumed}"
     if role == STANDBY:
         return f"{group}: another agent is the active one, ask that one; this one keeps to it {end}"
-    done = (
-        "the agent is out of it, and goes on measuring it"
-        if wish is Wish.LEAVE
-        else f"the agent starts no rebalance in it for racks or traffic; it is {role}"
-    )
-    return f"{group}: {done}, {end}"
+    if wish is Wish.LEAVE:
+        return f"{group}: the agent is out of it, and goes on measuring it, {end}{after and f'; then {status.after}'}"
+    return f"{group}: the agent starts no rebalance in it for racks or traffic; it is {role}, {end}"

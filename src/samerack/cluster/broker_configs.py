@@ -31,6 +31,7 @@ TOPIC: Final = 2
 """Types of resources that have a configuration."""
 _CODEC_KEY: Final = "offsets.topic.compression.codec"
 _UNCOMPRESSED: Final = "0"
+_PERMISSION: Final = "allow DESCRIBE_CONFIGS on the cluster or set racks.replica_selector to rack-aware or leader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +70,7 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
             error = kafka_errors.for_code(result.error_code)() if result.error_code else None
         if error is not None:
             raise error_class(error)(
-                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, REQUEST_SECONDS)}; allow DESCRIBE_CONFIGS "
-                "on the cluster or set racks.replica_selector to rack-aware or leader"
+                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, REQUEST_SECONDS, _PERMISSION)}"
             ) from error
         selectors.append(values.get(_SELECTOR_KEY, ""))
         delays.append(values.get(_INITIAL_DELAY_KEY, ""))

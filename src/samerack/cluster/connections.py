@@ -18,8 +18,10 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 
+from samerack.auth.kafka_config import unverified
+from samerack.cluster.errors import NotAcceptedError
 from samerack.cluster.names import LOOKUPS, PROXY_URL
-from samerack.cluster.refusals import NotAcceptedError, refusal
+from samerack.cluster.refusals import refusal
 from samerack.common.attempts import REFUSALS, Attempts
 from samerack.common.errors import RefusedError, one_line
 
@@ -31,11 +33,15 @@ _LONGEST_PAUSE_SECONDS: Final = 0.05
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library is untyped
-    """The connections of one client. This client does not connect again to a broker that refused it."""
+    """The connections of one client, which connects to a broker that refused it only after a pause.
+
+    What was refused may have been replaced meanwhile: a certificate, or whom a broker trusts.
+    """
 
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config, proxy_url=PROXY_URL)
         self.last_failure: BaseException | None = None
+        self._refused_until: dict[Any, float] = {}
         self.any_outcome = threading.Event()
         """Set once a connection has failed, or the client is ready."""
 
@@ -46,6 +52,12 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         except RuntimeError as error:
             return Future().failure(kafka_errors.KafkaConnectionError(str(error)))
 
+    def maybe_raise_auth_failure(self, node_id: Any) -> None:
+        """Raise why a broker refused this client, until the pause after that is over."""
+        if time.monotonic() >= self._refused_until.get(node_id, float("inf")):
+            self._auth_failures.pop(node_id, None)
+        super().maybe_raise_auth_failure(node_id)
+
     def drop(self, node_id: Any) -> None:
         """Close the connection to a broker, so that the next request opens another."""
         connection = self._conns.pop(node_id, None)
@@ -54,6 +66,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         await self._look_up(node.host, node.port, timeout_at)
+        if self.config["ssl_context"] is not None:
+            self.config["ssl_context"] = unverified(self.config)  # the library would show a replaced certificate
         transport = await super()._build_transport(node, timeout_at=timeout_at)
         received = transport._sock_recv  # noqa: SLF001 - it loses data that is read together with the end
 
@@ -107,6 +121,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             all_of_them = [one.node_id for one in self.cluster.bootstrap_brokers()]
             for one in all_of_them if self.cluster.is_bootstrap(broker) else [broker]:
                 self._auth_failures[one] = NotAcceptedError(words)
+                self._refused_until[one] = time.monotonic() + REFUSALS.most
 
 
 @dataclass(slots=True, kw_only=True)

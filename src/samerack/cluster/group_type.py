@@ -86,4 +86,5 @@ class GroupTypes:
 
 
 def _error(group: str, error: Exception) -> AgentError:
-    return error_class(error)(f"kafka: group {group}: {error_text(error, REQUEST_SECONDS)}")
+    why = error_text(error, REQUEST_SECONDS, "allow DESCRIBE on the group")
+    return error_class(error)(f"kafka: group {group}: {why}")

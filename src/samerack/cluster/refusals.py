@@ -12,8 +12,8 @@ from typing import Any, Final
 from kafka import errors as kafka_errors
 
 from samerack.auth.bearer import TokenError
-from samerack.cluster.errors import NotAllowedError
-from samerack.common.errors import AgentError, RefusedError, one_line
+from samerack.cluster.errors import ANY_PERMISSION, ErrorKind, NotAcceptedError, cure_of, kind_of
+from samerack.common.errors import AgentError, one_line
 
 _UNTRUSTED: Final = (
     "the broker's certificate is signed by an authority that is not trusted here; set kafka.ssl.ca.location to the "
@@ -41,8 +41,6 @@ _SHOW: Final = (
     "has not expired"
 )
 _SAID_CURES: Final = (
-    (kafka_errors.GroupAuthorizationFailedError, "allow READ on the group"),
-    (kafka_errors.TopicAuthorizationFailedError, "allow DESCRIBE on the topics"),
     (kafka_errors.GroupMaxSizeReachedError, "the group is full: raise group.max.size on the brokers"),
     (
         kafka_errors.InvalidSessionTimeoutError,
@@ -54,16 +52,12 @@ _SAID_CURES: Final = (
         "the group's members share no protocol name with the agent; it observes the group",
     ),
     (kafka_errors.InvalidGroupIdError, "the brokers do not allow this group name; correct `groups`"),
-    (kafka_errors.UnsupportedVersionError, "the brokers are too old; docs/operating.md says from which version on"),
+)
+_PERMISSIONS: Final = (
+    (kafka_errors.GroupAuthorizationFailedError, "allow READ on the group"),
+    (kafka_errors.TopicAuthorizationFailedError, "allow DESCRIBE on the topics"),
 )
 _PASSWORD: Final = "check kafka.sasl.username and kafka.sasl.password"  # noqa: S105 - the names of settings
-
-
-class NotAcceptedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the library is untyped
-    """A connection failed because one side refuses the other; the text has cause and cure."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])  # the library would prepend the class name
 
 
 def refusal(error: BaseException | None, config: Mapping[str, Any]) -> str:
@@ -108,7 +102,7 @@ def _of_tls(reason: str) -> str:
 
 def is_refusal(error: BaseException) -> bool:
     """Return whether brokers refuse the agent or its request, so that a retry soon changes nothing."""
-    return isinstance(error, (RefusedError, NotAllowedError, NotAcceptedError, kafka_errors.AuthorizationError))
+    return kind_of(error) in (ErrorKind.NOT_ALLOWED, ErrorKind.NOT_ACCEPTED)
 
 
 def explained(error: BaseException) -> str:
@@ -116,5 +110,6 @@ def explained(error: BaseException) -> str:
     if isinstance(error, (AgentError, NotAcceptedError)):
         return str(error)
     said = one_line(error)
-    cure = next((cure for kind, cure in _SAID_CURES if isinstance(error, kind)), "")
+    permission = next((one for kind, one in _PERMISSIONS if isinstance(error, kind)), ANY_PERMISSION)
+    cure = next((cure for kind, cure in _SAID_CURES if isinstance(error, kind)), "") or cure_of(error, permission)
     return f"{said}; {cure}" if cure else said

@@ -6,7 +6,6 @@ parallel, each with one request at a time, so that a slow broker delays only its
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -16,8 +15,7 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
 from samerack.cluster.client import close, connect
-from samerack.cluster.refusals import NotAcceptedError
-from samerack.common.attempts import REFUSALS
+from samerack.cluster.errors import NotAcceptedError
 from samerack.common.errors import RefusedError
 
 Item = TypeVar("Item")
@@ -87,7 +85,6 @@ class Wire:
         """Prepare with kafka-python's settings (`auth.kafka_config.for_kafka_python`); the first request connects."""
         self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
         self._client: KafkaNetClient | None = None
-        self._renew_at: float | None = None
 
     def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
         """Ask all; return the answers in the order of the questions, failures among them.
@@ -103,18 +100,11 @@ class Wire:
         return given
 
     def _handle_errors(self, errors: Sequence[Exception | None]) -> None:
-        """Replace the client after a refusal, but not at once: it does not connect again to a broker that refused it.
-
-        If every question was refused, that is a RefusedError.
-        """
+        """Raise a RefusedError and drop the client if every question was refused."""
         refused = [error for error in errors if isinstance(error, NotAcceptedError)]
-        if not refused:
-            return
-        if len(refused) == len(errors):
+        if refused and len(refused) == len(errors):
             self.close()
             raise RefusedError(f"kafka {self._config.get('bootstrap_servers')}: {refused[0]}")
-        if self._renew_at is None:
-            self._renew_at = time.monotonic() + REFUSALS.most
 
     def ask_in_batches(self, questions: Iterable[Question], timeout: float = ANSWER_SECONDS) -> Iterator[Answer]:
         """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.
@@ -133,11 +123,8 @@ class Wire:
         if self._client is not None:
             close(self._client)
             self._client = None
-        self._renew_at = None
 
     def _connected(self) -> KafkaNetClient:
-        if self._renew_at is not None and time.monotonic() >= self._renew_at:
-            self.close()
         if self._client is None:
             self._client = connect(self._config)
         return self._client

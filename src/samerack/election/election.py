@@ -251,5 +251,7 @@ class Election(ElectionResults, Service):
             group=waiting.group,
             reason=one_line(error),
             consequence=f"takes part in the election while it has no more than {UNREGISTERED_ROOM} agents",
-            cure=f"allow Read on groups with the prefix {self._settings.election.group}",
+            cure=f"allow Read on groups with the prefix {self._settings.election.group}"
+            if isinstance(error, kafka_errors.GroupAuthorizationFailedError)
+            else _CURES[type(error)],
         )

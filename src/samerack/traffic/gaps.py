@@ -7,34 +7,35 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
+from samerack.cluster.errors import ErrorKind, cure_of, kind_of
 from samerack.cluster.wire import ANY_BROKER, Answer
 from samerack.common.errors import one_line
 from samerack.traffic.snapshot import Family, Gap
 
-CONSEQUENCES: Final = {
-    Family.METADATA: "topics are not seen; allow DESCRIBE on the topics",
-    Family.GROUPS: "groups are not seen; allow DESCRIBE on the groups",
-    Family.LOG_DIRS: "bytes are not known; allow DESCRIBE on the cluster",
-    Family.END_OFFSETS: "bytes and lag are not known; allow DESCRIBE on the topics",
-    Family.COMMITTED: "what is read is not seen; allow DESCRIBE on the groups and topics",
-    Family.PROBE: "the serving replica is taken from replica.selector.class; allow READ on the topics to be sure of it",
-    Family.SAMPLE: "compacted topics and old data are counted by average record size; allow READ on the topics",
-    Family.TOPIC_CONFIGS: "compacted topics are recognised late; allow DESCRIBE_CONFIGS on the topics",
-    Family.SELECTOR: "only leaders count as near, unless probed; allow DESCRIBE_CONFIGS on the cluster or set "
-    "racks.replica_selector",
-    Family.STATISTICS: "an application's statistics were refused; its bytes stay estimated",
-    Family.SCRAPE: "a client's metrics cannot be read; its bytes stay estimated",
+LACKS: Final = {
+    Family.METADATA: ("topics are not seen", "allow DESCRIBE on the topics"),
+    Family.GROUPS: ("groups are not seen", "allow DESCRIBE on the groups"),
+    Family.LOG_DIRS: ("bytes are not known", "allow DESCRIBE on the cluster"),
+    Family.END_OFFSETS: ("bytes and lag are not known", "allow DESCRIBE on the topics"),
+    Family.COMMITTED: ("what is read is not seen", "allow DESCRIBE on the groups and topics"),
+    Family.PROBE: (
+        "the serving replica is taken from replica.selector.class",
+        "allow READ on the topics to be sure of it",
+    ),
+    Family.SAMPLE: (
+        "compacted topics and old data are counted by average record size",
+        "allow READ on the topics",
+    ),
+    Family.TOPIC_CONFIGS: ("compacted topics are recognised late", "allow DESCRIBE_CONFIGS on the topics"),
+    Family.SELECTOR: (
+        "only leaders count as near, unless probed",
+        "allow DESCRIBE_CONFIGS on the cluster or set racks.replica_selector",
+    ),
+    Family.STATISTICS: ("an application's statistics were refused; its bytes stay estimated", ""),
+    Family.SCRAPE: ("a client's metrics cannot be read; its bytes stay estimated", ""),
 }
-"""What a figure lacks without an answer, and the cure."""
+"""What a figure lacks without an answer, and the permission that it needs."""
 
-_REFUSALS: Final = frozenset(
-    {
-        "TopicAuthorizationFailedError",
-        "GroupAuthorizationFailedError",
-        "ClusterAuthorizationFailedError",
-        "NotAllowedError",
-    }
-)
 _PASSING: Final = frozenset(
     {
         "NotLeaderForPartitionError",
@@ -56,12 +57,16 @@ _PASSING: Final = frozenset(
 
 def failed(family: Family, where: str, error: Exception | str) -> Gap:
     """Return the gap of a request without an answer, or of what is refused for a reason."""
+    if isinstance(error, str):
+        return Gap(what=family, refused=False, where=where, reason=error, consequence=LACKS[family][0])
+    lacks, permission = LACKS[family]
+    cure = cure_of(error, permission)
     return Gap(
         what=family,
-        refused=type(error).__name__ in _REFUSALS,
+        refused=kind_of(error) is ErrorKind.NOT_ALLOWED,
         where=where,
-        reason=error if isinstance(error, str) else one_line(error),
-        consequence=CONSEQUENCES[family],
+        reason=one_line(error),
+        consequence=f"{lacks}; {cure}" if cure else lacks,
     )
 
 
@@ -83,10 +88,10 @@ def refused(family: Family, where: str, code: int, *, passing: bool = False) -> 
     """
     if not code:
         return []
-    name = kafka_errors.for_code(code).__name__
-    if name in _PASSING and not passing:
+    error = kafka_errors.for_code(code)()
+    if type(error).__name__ in _PASSING and not passing:
         return []
-    return [Gap(what=family, refused=name in _REFUSALS, where=where, reason=name, consequence=CONSEQUENCES[family])]
+    return [failed(family, where, error)]
 
 
 def merged(gaps: list[Gap]) -> tuple[Gap, ...]:

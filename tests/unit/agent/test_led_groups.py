@@ -11,6 +11,7 @@ import pytest
 from kafka.errors import UnsupportedVersionError
 
 from samerack.agent import led_groups
+from samerack.agent.group_status import GroupStatus
 from samerack.agent.health import Health
 from samerack.agent.led_groups import MAX_FOUND, GroupFinder, LedGroups
 from samerack.agent.metrics import Metrics
@@ -136,16 +137,19 @@ def test_a_pattern_that_matches_nothing_is_warned_of(capsys: pytest.CaptureFixtu
 
 
 def test_what_is_waited_for_is_noted() -> None:
-    """A named group that waits for more than consumers, and a pattern without a group; not what a pattern found."""
+    """A named group that waits for more than consumers, a pattern without a group, and a group after a leave."""
     found, metrics = Found("orders", "payments", "pay*"), Metrics()
     for name, why in (("orders", "it does not exist"), ("payments", ""), ("pay-1", "it does not exist")):
         metrics.board.become(name, "waiting", why)
     found.poll("payments")
     assert found.led.unmatched == ()
     found.poll("orders")
+    back = GroupStatus(group="pay-2", role="following", returned="since the end of a leave the agent follows")
+    metrics.board.publish(back)
     parts = SimpleNamespace(settings=found.settings, metrics=metrics, led=found.led)
     assert Health(cast(Any, parts), []).notes() == {
         "group orders": "it does not exist",
+        "group pay-2": "since the end of a leave the agent follows",
         "groups pay*": "the pattern matches no group: check it; the agent leads what it will match",
     }
 

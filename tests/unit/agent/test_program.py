@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,6 +87,13 @@ def test_readiness_asks_for_polls_and_roles(agent: ClusterAgent, monkeypatch: py
     agent.parts.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
     agent.parts.watch.last_poll_at = time.monotonic() - 31
     assert agent.health.unready() == {"watch": "no poll of the cluster in the last 30 s", "group orders": "fenced"}
+
+
+def test_publishing_that_no_broker_accepts_is_not_ready(agent: ClusterAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring may go on over connections that were made before; what publishes has another client."""
+    monkeypatch.setattr(agent.health, "unhealthy", dict)
+    monkeypatch.setattr(agent.parts, "publisher", SimpleNamespace(refusal="bad certificate; check it"))
+    assert agent.health.unready()["publishing"] == "bad certificate; check it"
 
 
 def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:

@@ -49,6 +49,7 @@ class Leader:
     requests: GroupRequests = field(default_factory=lambda: GroupRequests(wall=lambda: _WALL))
     asked: list[tuple[Wish | None, float | None, str, str]] = field(default_factory=list)
     roles: list[str] = field(default_factory=lambda: ["leading", "leading", "observing"])
+    lead_again: bool = False
     takeovers: list[bool] = field(default_factory=list)
     outcomes: list[TakeoverOutcome] = field(default_factory=lambda: [TakeoverOutcome.RUNNING, TakeoverOutcome.LEADS])
 
@@ -61,10 +62,11 @@ class Leader:
     def status(self) -> RequestStatus:
         """What is in force, with the next role."""
         role = self.roles.pop(0) if len(self.roles) > 1 and self.asked else self.roles[0]
-        return self.requests.status("orders", role)
+        return replace(self.requests.status("orders", role), after="the agent follows")
 
-    def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
+    def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str, lead_again: bool) -> RequestStatus:
         """Store the request."""
+        self.lead_again = lead_again
         self.asked.append((wish, seconds, by, why))
         if wish is None:
             self.requests.end("orders")
@@ -141,6 +143,8 @@ def test_a_program_of_this_machine_may_ask(port: int, leader: Leader) -> None:
         *({"group": "orders", "action": "leave", "seconds": one} for one in (0, -1, True, "30m", 1e12, 10**400)),
         {"group": "orders", "action": "leave", "by": None},
         {"group": "orders", "action": "leave", "why": "w" * 201},
+        {"group": "orders", "action": "leave", "lead_again": "yes"},
+        {"group": "orders", "action": "pause", "lead_again": True},
     ],
 )
 def test_an_invalid_body_is_refused(port: int, leader: Leader, body: object) -> None:
@@ -159,11 +163,13 @@ def asks(text: str, port: int) -> list[str]:
 
 
 def test_leave_returns_once_the_agent_is_out(port: int, leader: Leader) -> None:
-    """The command polls until the agent has left, and says until when it stays out."""
+    """The command polls until the agent has left, and says until when it stays out and what comes after."""
     code, output, _ = run(port, "leave", "orders", "--for", "30m", "--why", "moving brokers")
     assert (code, leader.roles) == (0, ["observing"])
     assert "until 2027-01-16 00:30:00 UTC or `samerack resume orders --url http://" in " ".join(output.split())
     assert asks(output, port) == ["resume"]
+    assert output.endswith("; then the agent follows\n")
+    assert not leader.lead_again
     ((wish, seconds, _, why),) = leader.asked
     assert (wish, seconds, why) == (Wish.LEAVE, 1800.0, "moving brokers")
 
@@ -188,8 +194,16 @@ def test_pause_and_resume_return_at_once(port: int, leader: Leader) -> None:
     code, output, _ = run(port, "pause", "orders", "--for", "2h", "--json")
     assert (code, json.loads(output)["requests"][0]["until"]) == (0, _WALL + 7200)
     code, output, _ = run(port, "resume", "orders", "--json")
-    assert (code, json.loads(output)) == (0, {"group": "orders", "role": "leading", "requests": [], "reasons": []})
-    assert run(port, "resume", "orders")[0] == 0
+    assert (code, json.loads(output)["requests"], json.loads(output)["reasons"]) == (0, [], [])
+    assert "the agent follows" not in run(port, "resume", "orders")[1]
+    leader.roles = ["observing"]
+    assert run(port, "resume", "orders")[1].endswith("; the agent follows\n")
+
+
+def test_leave_carries_the_wish_to_lead_again(port: int, leader: Leader) -> None:
+    """The agent gets it with the request."""
+    assert run(port, "leave", "orders", "--for", "30m", "--lead-again")[0] == 0
+    assert leader.lead_again
 
 
 def test_a_standby_names_the_agent_to_ask(port: int, leader: Leader) -> None:

@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +19,12 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections, Refusals
-from samerack.cluster.refusals import NotAcceptedError, refusal
+from samerack.cluster.errors import NotAcceptedError
+from samerack.cluster.refusals import refusal
+from samerack.common.attempts import REFUSALS
 from samerack.common.errors import RefusedError
 from tests.clouds.certificates import Authority
 
@@ -98,6 +102,40 @@ def test_what_is_read_together_with_the_end_is_handled(protocol: str, tmp_path: 
         assert broker.attempts == 1
 
 
+def test_a_replaced_certificate_is_shown_where_brokers_are_not_verified(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without verification the client gets a context, which is made anew for each connection as its files are read."""
+    issued, other = (Authority.new(tmp_path, name).issue("agent") for name in ("former", "replaced"))
+    contexts: list[ssl.SSLContext] = []
+
+    async def made(self: Connections, *_: Any, **_options: Any) -> Any:
+        contexts.append(self.config["ssl_context"])
+        return SimpleNamespace(_sock_recv=None)
+
+    async def looked_up(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(KafkaConnectionManager, "_build_transport", made)
+    monkeypatch.setattr(Connections, "_look_up", looked_up)
+    config = for_kafka_python(
+        {
+            "bootstrap.servers": "localhost:1",
+            "security.protocol": "SSL",
+            "enable.ssl.certificate.verification": "false",
+            "ssl.certificate.location": str(issued.both),
+            "ssl.key.location": str(issued.both),
+        }
+    )
+    net = NetworkSelector(**config)
+    connections, node = Connections(net, **config), SimpleNamespace(host="localhost", port=1)
+    asyncio.run(connections._build_transport(node))
+    issued.both.write_bytes(other.both.read_bytes())
+    asyncio.run(connections._build_transport(node))
+    assert len({id(one) for one in contexts}) == 2
+    net.close()
+
+
 @pytest.mark.parametrize("hung_up_first", [False, True])
 def test_what_a_broker_says_before_it_hangs_up_is_handled(
     monkeypatch: pytest.MonkeyPatch,
@@ -126,6 +164,10 @@ def test_what_a_broker_says_before_it_hangs_up_is_handled(
         connections.maybe_raise_auth_failure(broker.node_id)
     connections._failed(broker.node_id, kafka_errors.KafkaConnectionError())
     assert refusal(connections.last_failure, CONFIG)
+    later = time.monotonic() + REFUSALS.most
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    connections.maybe_raise_auth_failure(broker.node_id)
+    assert connections.auth_failure(broker.node_id) is None, "what was refused may have been replaced"
     net.close()
 
 

@@ -265,7 +265,7 @@ def test_many_topics_are_asked_for_in_parts() -> None:
     ("error", "text"),
     [
         (kafka_errors.KafkaConnectionError("refused"), "kafka: metadata: KafkaConnectionError: refused"),
-        (kafka_errors.RequestTimedOutError(), "kafka: metadata: no answer in 5 s; check bootstrap.servers"),
+        (kafka_errors.RequestTimedOutError(), "kafka: metadata: no answer in 5 s; check that the broker runs"),
     ],
 )
 def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
@@ -301,15 +301,19 @@ def test_the_shortest_initial_delay_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"),
+    ("answer", "kind", "cure"),
     [
-        (configs_response(1, {}, kafka_errors.ClusterAuthorizationFailedError.errno), NotAllowedError),
-        (kafka_errors.RequestTimedOutError(), AgentError),
+        (
+            configs_response(1, {}, kafka_errors.ClusterAuthorizationFailedError.errno),
+            NotAllowedError,
+            "allow DESCRIBE_CONFIGS on the cluster or set racks",
+        ),
+        (kafka_errors.RequestTimedOutError(), AgentError, "no answer in 5 s; check that the broker runs"),
     ],
 )
-def test_the_configuration_may_be_refused(answer: object, kind: type[AgentError]) -> None:
-    """The error names the permission that is missing, and the setting that makes it unnecessary."""
-    with pytest.raises(AgentError, match="allow DESCRIBE_CONFIGS on the cluster or set racks") as found:
+def test_the_configuration_may_be_refused(answer: object, kind: type[AgentError], cure: str) -> None:
+    """The error names a missing permission and the setting that makes it unnecessary; without an answer, the broker."""
+    with pytest.raises(AgentError, match=cure) as found:
         broker_configs.read_broker_configs(ScriptedWire(lambda _: answer), [1])
     assert type(found.value) is kind
 

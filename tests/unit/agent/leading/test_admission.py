@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
-from samerack.agent.leading.prospect import prospect
+from samerack.agent.leading.prospect import after_leave, prospect
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
 from samerack.events import EventLog
@@ -245,3 +245,17 @@ def test_a_group_whose_record_has_no_room_is_left_alone(case: Case) -> None:
         case.watch.record_limit = limit
         assert case.admits(full) is admitted
     assert "max.message.bytes" in case.reporter.trouble
+
+
+def test_what_comes_after_a_leave() -> None:
+    """The agent follows, and leads as it may: at once where that was wished and members give up what they own."""
+    assert after_leave(None, LeadingSettings(), lead_again=True) == "the agent follows the group's own leader"
+    text = after_leave(group(ONE, TWO), LeadingSettings(), lead_again=False)
+    assert text.startswith("the agent follows the group's own leader, and leads when its leader leaves")
+    assert text.endswith("at once by `samerack lead orders`")
+    again = after_leave(group(ONE, TWO), LeadingSettings(), lead_again=True)
+    assert again.endswith("takes the lead over as soon as the policy allows")
+    cooperative = group(ONE, TWO, protocol="cooperative-sticky")
+    assert "once all have been stopped" in after_leave(cooperative, LeadingSettings(), lead_again=True)
+    unsound = group(ONE, protocol="RoundRobinAssigner")
+    assert "observes it: its leader's assignor" in after_leave(unsound, LeadingSettings(), lead_again=True)

@@ -70,6 +70,26 @@ def test_requests_outlive_the_process(tmp_path: Path) -> None:
     assert GroupRequests(path).of("orders", Wish.LEAVE) is None
 
 
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_what_is_left_of_a_leave_lasts_until_the_agent_leads(tmp_path: Path, is_resumed: bool) -> None:  # noqa: FBT001
+    """The agent comes back as a follower, whose operator may have wished that it leads again: also the next process."""
+    wall, path = Wall(), tmp_path / "agent.requests.json"
+    requests = GroupRequests(path, wall=wall)
+    requests.ask("orders", Wish.LEAVE, seconds=60, lead_again=True)
+    assert requests.of("orders", Wish.RETURN) is None
+    wall.now += 60
+    ended = requests.end("orders") if is_resumed else requests.end_overdue("orders")
+    assert [one.wish for one in ended] == [Wish.LEAVE]
+    left = GroupRequests(path, wall=wall).of("orders", Wish.RETURN)
+    assert left is not None
+    assert (left.since, left.lead_again) == (wall.now, True)
+    assert requests.end("orders") == ()
+    assert requests.of("orders", Wish.RETURN) == left
+    assert requests.status("orders", "following").requests == ()
+    requests.leads("orders")
+    assert GroupRequests(path, wall=wall).of("orders", Wish.RETURN) is None
+
+
 @pytest.mark.parametrize("content", ["{", "[1]", '[{"group": "orders", "wish": "dance", "since": 0}]', "{}"])
 def test_a_file_of_no_use_is_only_a_warning(tmp_path: Path, content: str) -> None:
     """Nothing is in force then, and the next request is stored."""

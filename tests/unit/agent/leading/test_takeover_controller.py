@@ -15,6 +15,7 @@ from samerack.agent.leading.progress import Progress, TakeoverOutcome
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.policy import Action, Changes, Decision, GroupCondition, Reason
+from samerack.agent.policy.requests import RebalanceRequest, Wish
 from samerack.cluster.group import GroupView
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.policies import cost
@@ -60,6 +61,7 @@ class Stage:
     joining: Joining = field(default_factory=Joining)
     approached: int = 0
     now: float = 100.0
+    returned: RebalanceRequest | None = None
 
     def __post_init__(self) -> None:
         """Let the agent follow for a minute."""
@@ -73,6 +75,7 @@ class Stage:
             position=cast("JoinPosition", self),
             reporter=self.reporter,
             lock=self.lock,
+            returned=lambda: self.returned,
             clock=lambda: self.now,
         )
         self.takeovers.joined(self.member)
@@ -115,6 +118,24 @@ def test_it_begins_when_asked_to(action: Action) -> None:
     assert stage.joining.done == ["hold", "nudge"]
     assert stage.evaluator.spent == 1
     assert stage.ask().number == stage.ask(dry_run=True).number == asked.number
+
+
+@pytest.mark.parametrize("lead_again", [False, True])
+def test_it_leads_again_after_a_leave_if_that_was_wished(lead_again: bool) -> None:  # noqa: FBT001
+    """Then as if the setting asked for it: once the group rests, and only where the policy allows a rebalance."""
+    stage = Stage(evaluator=_Evaluator(action=Action.SUPPRESS))
+    stage.returned = RebalanceRequest(group="orders", wish=Wish.RETURN, since=0.0, lead_again=lead_again)
+    assert not stage.consider()
+    refused = [one.reason for one in stage.reporter.events.latest(kinds=("takeover",))]
+    assert [reason.startswith("the gain is not worth a rebalance now") for reason in refused] == [True] * lead_again
+    stage.evaluator.action = Action.PROPOSE
+    assert not stage.consider(), "it is no request of somebody who waits for it"
+    stage.evaluator.action = Action.REBALANCE
+    stage.takeovers.joined(stage.member)
+    assert not stage.consider()
+    stage.now += 6
+    assert stage.consider() is lead_again
+    assert stage.evaluator.spent == lead_again
 
 
 def test_a_dry_run_answers_and_changes_nothing() -> None:

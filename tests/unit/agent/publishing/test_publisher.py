@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
 from samerack.agent.publishing import publisher as publisher_module
@@ -263,3 +264,13 @@ def test_when_a_state_is_due(steps: list[tuple[TrafficSnapshot, float, bool | st
     for seen, after, expected in steps:
         found = last.due(seen.groups, seen.cluster, at=AT + after, interval=expected == "interval")
         assert [one.group for one in found] == (["orders"] if expected else []), after
+
+
+def test_only_a_refusal_of_all_brokers_makes_publishing_not_ready() -> None:
+    """A topic that is missing, and brokers that are away, are gaps of the report."""
+    one = publisher(settings())
+    (topic, *_) = one._topics.values()
+    one._sender._availability.refuse(topic, KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    assert (one.refusal, len(one.gaps())) == ("", 1)
+    one._sender._availability.refuse(topic, KafkaError(KafkaError._SSL, "bad certificate"))
+    assert one.refusal.startswith("bad certificate; records wait; check certificate")

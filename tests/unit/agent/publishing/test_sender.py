@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,8 +52,15 @@ class _Fake:
         for _, report in sent:
             report(self.answers.pop(0) if self.answers else None, None)
 
+    def flush(self, _seconds: float) -> None:
+        self.poll(0)
+
     def purge(self) -> None:
         pass
+
+    def loses(self, code: int, text: str = "") -> None:
+        """Report an error of the connections."""
+        self.config["error_cb"](KafkaError(code, text))
 
 
 def record(number: int, kind: Kind = Kind.SAMPLE) -> OutgoingRecord:
@@ -63,13 +71,15 @@ def record(number: int, kind: Kind = Kind.SAMPLE) -> OutgoingRecord:
 class Setting:
     """A sender with fake producers, and a clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, **config: str) -> None:
         self.now = 0.0
+        self.unusable: KafkaError | None = None
+        self.refuses: KafkaError | None = None
         self.made: list[_Fake] = []
         self.registry = CollectorRegistry()
         self.outbox = Outbox(max_records=100, max_bytes=10_000)
         self.sender = Sender(
-            {"bootstrap.servers": "here:9092"},
+            {"bootstrap.servers": "here:9092", **config},
             topics=TOPICS,
             outbox=self.outbox,
             metrics=PublishingMetrics(self.registry, TOPICS.values()),
@@ -82,9 +92,17 @@ class Setting:
         """The latest producer."""
         return self.made[-1]
 
+    @property
+    def troubles(self) -> set[TopicRefusal]:
+        """Why topics take no records."""
+        return {one.why for one in self.sender.troubles}
+
     def _make(self, config: dict[str, Any]) -> _Fake:
+        if self.unusable is not None:
+            raise KafkaException(self.unusable)
         self.made.append(_Fake(config))
-        return self.made[-1]
+        self.producer.refuses = self.refuses
+        return self.producer
 
     def add(self, *numbers: int, kind: Kind = Kind.SAMPLE) -> None:
         """Add records to the outbox."""
@@ -319,9 +337,91 @@ def test_a_producer_waits_for_its_token(setting: Setting) -> None:
     setting.now = 40
     setting.run_turns(1)
     assert len(setting.made) == 1
-    assert {trouble.why for trouble in setting.sender.troubles} == {TopicRefusal.FAILING}
+    assert {trouble.why for trouble in setting.sender.troubles} == {TopicRefusal.NOT_ACCEPTED}
     tokens.append("token")
     setting.now = 80
     setting.run_turns(3)
     assert len(setting.made) == 2
     assert setting.count("published_records_total", kind="sample") == 1
+
+
+DOWN, LOST = KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT
+ALERT = "ssl://here:9092/1: Receive failed: SSL routines::tlsv1 alert unknown ca: SSL alert number 48"
+
+
+@pytest.mark.parametrize("first", [DOWN, LOST])
+def test_a_refusal_is_named_whether_brokers_were_unreachable_before_or_after(setting: Setting, first: int) -> None:
+    """Brokers that go, and come back trusting another authority, refuse: TLS 1.3 shows that by a lost connection."""
+    setting.run_turns(1)
+    setting.producer.loses(first, ALERT if first == LOST else "")
+    assert setting.troubles == set()
+    setting.producer.loses(DOWN if first == LOST else LOST, ALERT)
+    assert setting.troubles == {TopicRefusal.NOT_ACCEPTED}
+    assert setting.sender.troubles[0].reason == ALERT
+    assert setting.count("publishing_refused", topic="samples", reason="not-accepted") == 1
+    setting.producer.loses(DOWN)
+    setting.refuses = KafkaError(LOST)
+    setting.now = 31
+    setting.run_turns(1)
+    assert setting.troubles == {TopicRefusal.NOT_ACCEPTED}
+    setting.producer.refuses = None
+    setting.now = 62
+    setting.run_turns(1)
+    assert setting.troubles == set()
+
+
+def test_one_broker_that_refuses_does_not_stop_publishing(setting: Setting) -> None:
+    """While other brokers take records, a refusal of one of them, or a lost connection, is no trouble."""
+    setting.run_turns(1)
+    setting.producer.loses(LOST, ALERT)
+    setting.producer.loses(LOST, "Connection refused")
+    setting.sends(1)
+    setting.run_turns(1)
+    setting.producer.loses(DOWN)
+    assert setting.troubles == set()
+    assert setting.count("published_records_total", kind="sample") == 1
+
+
+def test_a_refused_producer_is_replaced_after_a_pause(setting: Setting) -> None:
+    """What it trusts may have changed without a file of the settings: another one reads it, and sends what waits."""
+    setting.sends(1)
+    setting.producer.answers, setting.producer.sent = [], []
+    setting.producer.loses(DOWN)
+    setting.producer.loses(KafkaError._SSL, "handshake failed")
+    setting.now = 29
+    setting.run_turns(1)
+    assert len(setting.made) == 1
+    setting.now = 31
+    setting.run_turns(3)
+    assert (len(setting.made), setting.troubles) == (2, set())
+    assert setting.count("published_records_total", kind="sample") == 1
+
+
+def test_a_replaced_certificate_makes_another_producer(tmp_path: Path) -> None:
+    """Records in flight arrive first, or are sent again; a certificate without its key changes nothing yet."""
+    certificate, key = tmp_path / "agent.crt", tmp_path / "agent.key"
+    for one in (certificate, key):
+        one.write_text("former")
+    names = {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key), "ssl.ca.location": "/none"}
+    setting = Setting(**names)
+    setting.sends(1)
+    setting.now = 3
+    setting.run_turns(1)
+    assert len(setting.made) == 1
+    certificate.write_text("replaced")
+    setting.unusable = KafkaError(KafkaError._INVALID_ARG, "key values mismatch")
+    setting.now = 6
+    setting.sends(2)
+    setting.run_turns(1)
+    assert setting.count("published_records_total", kind="sample") == 2
+    key.write_text("replaced")
+    setting.unusable = None
+    setting.add(3)
+    setting.now = 9
+    setting.run_turns(2)
+    assert len(setting.made) == 2
+    assert setting.count("producers_replaced_total") == 1
+    setting.now = 12
+    setting.run_turns(2)
+    assert len(setting.made) == 2
+    assert (setting.count("published_records_total", kind="sample"), len(setting.outbox)) == (3, 0)
