@@ -20,7 +20,7 @@ from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers,
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning.coverage import (
     denied_topics_reason,
-    owned_topics,
+    owned_counts,
     unpolled_topics_reason,
     unreadable_member_reason,
 )
@@ -119,7 +119,7 @@ class Admission:
     def _unknown(self, view: GroupView) -> frozenset[str]:
         return self.watch.unknown(
             topics_of(one.subscription.topics for one in view.members if one.subscription is not None),
-            owned_topics(one.assigned for one in view.members),
+            owned_counts(one.assigned for one in view.members).keys(),
         )
 
 
