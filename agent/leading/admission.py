@@ -21,7 +21,7 @@ from samerack.cluster.group_record import GUEST_BYTES, record_bytes, too_large_r
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning.coverage import (
     denied_topics_reason,
-    owned_topics,
+    owned_counts,
     unpolled_topics_reason,
     unreadable_member_reason,
 )
@@ -121,7 +121,7 @@ class Admission:
     def _unknown(self, view: GroupView) -> frozenset[str]:
         return self.watch.unknown(
             topics_of(one.subscription.topics for one in view.members if one.subscription is not None),
-            owned_topics(one.assigned for one in view.members),
+            owned_counts(one.assigned for one in view.members).keys(),
         )
 
 

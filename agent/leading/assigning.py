@@ -29,7 +29,7 @@ from samerack.planning.coverage import (
     coverage,
     denied_topics_reason,
     members_without_partitions,
-    owned_topics,
+    owned_counts,
     unpolled_topics_reason,
 )
 from samerack.planning.members import PlanMember, members_of_join, returned
@@ -244,9 +244,8 @@ class Assigning:
         if topics <= self._watch.cluster.topics.keys():
             return
         spare = min(_PLANNING_SECONDS, self._settings.leading.deadline_seconds / 2)
-        unknown = self._watch.wait_for(
-            topics, max(0.0, deadline - spare - time.monotonic()), owned_topics(member.owned for member in members)
-        )
+        owned = owned_counts(member.owned for member in members).keys()
+        unknown = self._watch.wait_for(topics, max(0.0, deadline - spare - time.monotonic()), owned)
         if refused := unknown & self._watch.denied_topics(self._group):
             raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(refused))
         if unknown:

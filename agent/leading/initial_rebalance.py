@@ -6,7 +6,7 @@ partitions yet. The agent joins in that time until it is first in the coordinato
 LeaveGroup the members that may lead, of which one was the first to join: their JoinGroups are answered
 UNKNOWN_MEMBER_ID, they join again, and the agent leads generation 1.
 
-As few as possible are removed, since librdkafka 2.12 to 2.15 joins again only three seconds after its start: one that
+As few as possible are removed, since librdkafka before 2.16 joins again only three seconds after its start: one that
 was not the group's first would come after the delay, and make the coordinator wait for a third one.
 """
 

@@ -6,7 +6,7 @@ The group's condition is computed once per poll, cluster, weights and knowledge 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
@@ -121,10 +121,6 @@ class RebalanceEvaluator:
         self._rounds = 0
         self._conditions = 0
         self._under: tuple[object, ...] = ()
-        self._max_partitions: dict[str, int] = {}
-        """The highest number of partitions of each topic that any settled cluster has had."""
-        self._doubted: dict[str, float] = {}
-        """Topics of which the group has partitions that no settled cluster has had, and since when."""
 
     @property
     def condition(self) -> GroupCondition | None:
@@ -200,7 +196,7 @@ class RebalanceEvaluator:
         members = members_of_view(view, self.settings.racks, self.hosts)
         topics = topics_of(member.topics for member in members)
         counts = owned_counts(member.owned for member in members)
-        if not topics or self.watch.unknown(topics, counts.keys()) or self._is_in_doubt(counts, cluster):
+        if not topics or self.watch.unknown(topics, counts.keys()):
             return None, False
         mode = self.assigning.mode(view.protocol)
         problem = problem_of(members, cluster, mode, weights=weights, tables=self.assigning.tables)
@@ -218,6 +214,7 @@ class RebalanceEvaluator:
                 present=plan.before,
                 possible=plan.after,
                 partitions_changed=partitions_changed(problem, members, cluster),
+                owns_deleted=any(len(cluster.topics.get(one, range(count))) < count for one, count in counts.items()),
                 withheld=sent.plan.withheld if sent is not None else 0,
                 rounds=self._rounds,
                 changes=_changes(sent, problem, cluster, topics, weights) if sent is not None else None,
@@ -227,24 +224,6 @@ class RebalanceEvaluator:
         )
         self._measure(self._evaluation, self.clock())
         return self._evaluation, True
-
-    def _is_in_doubt(self, counts: Mapping[str, int], cluster: SettledCluster) -> bool:
-        """Return whether the group has partitions that may exist although the cluster does not show them.
-
-        The watch lets deletions settle, but a broker with old metadata may have answered its first poll.
-        """
-        now = self.clock()
-        has = {topic: len(cluster.topics.get(topic, ())) for topic in counts}
-        self._max_partitions |= {
-            topic: count for topic, count in has.items() if count > self._max_partitions.get(topic, 0)
-        }
-        self._doubted = {
-            topic: self._doubted.get(topic, now)
-            for topic, count in counts.items()
-            if has[topic] < count and self._max_partitions.get(topic, 0) < count
-        }
-        settling = self.settings.policy.settling_seconds
-        return any(now - since < settling for since in self._doubted.values())
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
         """Update the condition with what is measured and requested now."""

@@ -79,7 +79,8 @@ class GroupCondition:
     Attributes:
         present: Cost of the assignment in force, under the racks that count now.
         possible: Cost of the plan that a rebalance would bring.
-        partitions_changed: Whether the assignment in force lacks partitions that exist, or has some that do not.
+        partitions_changed: Whether partitions that exist have no owner, or one that cannot keep them.
+        owns_deleted: Whether members own partitions that do not exist, or that brokers have not shown yet.
         withheld: Partitions that the last cooperative round withheld.
         rounds: Rounds in a row that withheld partitions.
         changes: What has changed since the assignment was made; None if that is not known, as this process did not make
@@ -105,6 +106,7 @@ class GroupCondition:
     conditions: int = 0
     pause_seconds: float | None = None
     pause: RebalanceRequest | None = None
+    owns_deleted: bool = False
 
     @property
     def shares(self) -> tuple[float | None, float | None]:

@@ -130,6 +130,8 @@ def _refused(
     """Return why a rebalance that is worth it must wait, and until when; None if it need not."""
     if condition.pause is not None:
         return state, (Reason.PAUSED, condition.pause.until)
+    if condition.owns_deleted:
+        return state, (Reason.TOPIC_DELETED, None)
     opening = next_opening(rules.windows, wall) if rules.windows else None
     if opening is not None:
         return state, (Reason.OUTSIDE_WINDOW, opening)

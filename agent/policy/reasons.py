@@ -24,6 +24,7 @@ class Reason(Enum):
     BELOW_MIN_SAVING = "below-min-saving"
     NOT_MEASURED = "not-measured"
     PAUSE_TOO_LONG = "pause-too-long"
+    TOPIC_DELETED = "topic-deleted"
     OUTSIDE_WINDOW = "outside-window"
     PAUSED = "paused"
     BREAKER_OPEN = "breaker-open"
@@ -60,7 +61,7 @@ class Refusal(NamedTuple):
 
 
 TRIGGERS: Final[Mapping[Reason, Trigger]] = {
-    Reason.PARTITIONS_CHANGED: Trigger("partitions or topics were added or removed"),
+    Reason.PARTITIONS_CHANGED: Trigger("partitions or topics were added"),
     Reason.SECOND_ROUND: Trigger("a cooperative round withheld partitions; at most five rounds in a row"),
     Reason.RACKS_CHANGED: Trigger(
         "replicas or leaders moved, or a broker came back under another rack",
@@ -93,6 +94,11 @@ REFUSALS: Final[Mapping[Reason, Refusal]] = {
     Reason.PAUSE_TOO_LONG: Refusal(
         "the group's last rebalances paused it for longer than `policy.max_pause_seconds`",
         "no rebalance is triggered, as it would pause the group for too long",
+    ),
+    Reason.TOPIC_DELETED: Refusal(
+        "members own partitions of a deleted topic: Java's cannot commit them and would stop until "
+        "`max.poll.interval.ms` (KAFKA-20959); the members' next rebalance ends that",
+        "a rebalance waits for the members' next one, as they own partitions of a deleted topic",
     ),
     Reason.OUTSIDE_WINDOW: Refusal("no window of `policy.windows` is open", "a rebalance waits for the next window"),
     Reason.PAUSED: Refusal(

@@ -22,7 +22,7 @@ class Summary:
         moved: active tasks that another client has than before; one that no client had is not moved.
         standbys: standby tasks, warm-ups included.
         warmups: standbys beyond the configured number.
-        followup_ms: when a follow-up rebalance was requested, in ms since 1970.
+        followup_ms: when a follow-up rebalance was requested, in ms since 1970; 0 for at once.
         warnings: what the user should know.
     """
 

@@ -30,6 +30,14 @@ DEFAULT: Final = "ha"
 WITHOUT_LAGS: Final = "fallback-prior"
 """Kafka's own where lags could not be computed (`FallbackPriorTaskAssignor`)."""
 
+AT_ONCE: Final = 0
+"""The deadline of a follow-up rebalance that comes at once: tasks stay, as lags or a decision are missing (KIP-924)."""
+MIN_FOLLOWUP_MS: Final = 15_000
+"""An earlier follow-up rebalance waits so long: plans that ask for one at once rebalance an application for ever.
+
+Kafka's own probing interval is a minute or more. The jar waits for 10 s, counted from when the plan is there.
+"""
+
 
 class PlanError(Exception):
     """There is no plan that may be sent; the message says why."""
@@ -71,7 +79,10 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
             except OwnAssignorError as error:
                 reasons.append(str(error))
         raise PlanError("; ".join(reasons))
-    plan = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
+    earliest_ms = now_ms + MIN_FOLLOWUP_MS
+    plan = {one.process_id: _held(one, outcome, now_ms) for one in outcome.assignment.assignment}
+    if any(one.followup_rebalance_deadline == earliest_ms for one in plan.values()):
+        warnings += (f"{name} asks for a follow-up rebalance too early: it comes after {MIN_FOLLOWUP_MS // 1000} s",)
     if len(plan) < len(outcome.assignment.assignment):
         raise PlanError(f"the plan of {name} has a client twice; give each one assignment")
     if missing := len(state.all_tasks) - _actives(outcome.assignment):
@@ -90,7 +101,7 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
 def _outcome(name: str, state: ApplicationState, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> Outcome:
     rules = context.rules
     if ":" in name:
-        return Outcome(assignment=own.of(name, rules.options).assign(state, now_ms=now_ms))
+        return own.of(name, rules.options).assign(state, now_ms=now_ms)
     run = ASSIGNORS.get(name)
     if run is None:
         raise PlanError(f"assignor {name!r} is not here; set streams.applications, or one of {', '.join(ASSIGNORS)}")
@@ -99,6 +110,15 @@ def _outcome(name: str, state: ApplicationState, context: PlanContext, own: OwnA
             state=state, now_ms=now_ms, must_preserve_active=rules.must_preserve_active, compatible=rules.compatible
         )
     )
+
+
+def _held(one: KafkaStreamsAssignment, outcome: Outcome, now_ms: int) -> KafkaStreamsAssignment:
+    """Return the assignment with a follow-up rebalance that is not too early; only a retry may come at once."""
+    deadline = one.followup_rebalance_deadline
+    if deadline is None or deadline >= now_ms + MIN_FOLLOWUP_MS:
+        return one
+    is_retry = outcome.probing_rebalance and deadline <= now_ms
+    return one.with_followup_rebalance(AT_ONCE if is_retry else now_ms + MIN_FOLLOWUP_MS)
 
 
 def _actives(answer: TaskAssignment) -> int:

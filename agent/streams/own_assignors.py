@@ -16,12 +16,14 @@ from samerack.agent.streams.question import PlanQuestion
 from samerack.assignors.streams.application import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, TaskAssignment
-from samerack.assignors.streams.registry import Request
+from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.sticky import fallback_prior
 from samerack.common.errors import one_line
 
 _PLANS_KEPT: Final = 16
 """Plans whose outcome may still come; an application has one at a time."""
+_MAX_LATE_MS: Final = 60_000
+"""A deadline that is past by more was not computed from now: mostly it is in seconds."""
 
 
 class OwnAssignorError(Exception):
@@ -40,22 +42,28 @@ class OwnAssignor:
         self._name = name
         self._made = _make(name, options)
 
-    def assign(self, state: ApplicationState, *, now_ms: int) -> TaskAssignment:
+    def assign(self, state: ApplicationState, *, now_ms: int) -> Outcome:
         """Return its answer; that of `fallback_prior` if it cannot decide now (`TaskAssignmentError`).
 
         Raises:
-            OwnAssignorError: It failed, or its answer is no assignment.
+            OwnAssignorError: It failed, its answer is no assignment, or a follow-up rebalance lies in the past.
         """
         try:
             answer = self._made.assign(state)
         except TaskAssignmentError:
-            return fallback_prior(Request(state=state, now_ms=now_ms)).assignment
+            return fallback_prior(Request(state=state, now_ms=now_ms))
         except Exception as error:
             raise OwnAssignorError(f"{self._name}: assign failed: {one_line(error)}") from error
         given = getattr(answer, "assignment", None)
         if not isinstance(given, tuple) or not all(isinstance(one, KafkaStreamsAssignment) for one in given):
             raise OwnAssignorError(f"{self._name}: assign returned {type(answer).__name__}; expected a TaskAssignment")
-        return TaskAssignment(assignment=given)
+        for deadline in (one.followup_rebalance_deadline for one in given):
+            if deadline is not None and (type(deadline) is not int or deadline < now_ms - _MAX_LATE_MS):
+                raise OwnAssignorError(
+                    f"{self._name}: with_followup_rebalance({deadline!r}): expected whole milliseconds since 1970 that "
+                    f"are not past, {now_ms + 600_000} for in ten minutes; raise TaskAssignmentError for one at once"
+                )
+        return Outcome(assignment=TaskAssignment(assignment=given))
 
     def notify(self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError) -> None:
         """Call its `on_assignment_computed`, if it has one; what it raises changes nothing.

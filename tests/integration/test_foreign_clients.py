@@ -95,7 +95,7 @@ def test_groups_of_every_language_are_led_from_the_first_generation_and_left_wit
 def test_members_that_join_again_late_have_their_partitions_as_soon_as_without_an_agent(
     cluster: KafkaCluster, admin: Admin, tmp_path: Path
 ) -> None:
-    """A librdkafka 2.12 to 2.15 comes back three seconds after its start: of three evicted, two came too late."""
+    """A librdkafka before 2.16 comes back three seconds after its start: of three evicted, two came too late."""
     rebalances = run_initial_rebalances(
         Variant(client="confluent-2.13"),
         members=len(NAMES),

@@ -137,11 +137,14 @@ class Consumer:
         return tuple((name, metadata) for name in self._protocols)
 
     def finds(self, topic: str) -> None:
-        """A metadata refresh shows a topic that its pattern matches."""
-        if topic not in self.topics:
-            self.topics = (*self.topics, topic)
-            if self.stable and not self._rejoins:
-                self._rejoin_at_next_poll()
+        """A metadata refresh shows a topic that its pattern matches, or that it does not exist any more."""
+        known = self.topics
+        if topic not in self._place.topics:
+            self.topics = tuple(one for one in known if one != topic)
+        elif topic not in known:
+            self.topics = (*known, topic)
+        if self.topics != known and self.stable and not self._rejoins:
+            self._rejoin_at_next_poll()
 
     def _join(self) -> None:
         if not self.cooperative or not self.member_id:

@@ -6,6 +6,7 @@ A violation raises with what was found and the events before it. A fault that co
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,7 +148,8 @@ class Invariants:
             group = self._world.coordinator.group
             outdated = self._world.network.outdated is not None
             known = group is not None and any(one in group.members for one in agent.ids())
-            if self._incomplete() or not known:  # a member that the broker does not know any more has no effect
+            # a member that the broker does not know any more has no effect
+            if self._incomplete(agent.known_partitions()) or not known:
                 return
             if not outdated:
                 self.fail("NeedlessRebalance", f"{agent.name} rebalances for {reason}, and every partition is read")
@@ -156,6 +158,8 @@ class Invariants:
             return
         if reason == "nudge":
             return
+        if not self._incomplete(agent.known_partitions()) and (gone := self._deleted(agent.known_partitions())):
+            self.fail("StopsForDeleted", f"{agent.name} rebalances for {reason}, and members own deleted {min(gone)}")
         policy = agent.settings.policy
         times = self._triggers[id(process)]
         times.append(now)
@@ -332,32 +336,39 @@ class Invariants:
                 self._check_plan(leader, rested=rested)
         self.deliver()
 
-    def _incomplete(self) -> bool:
-        """Whether the current plan misses a partition or has one that does not exist, or the group is not stable."""
+    def _incomplete(self, believed: Mapping[str, int]) -> bool:
+        """Whether the current plan misses a partition, also one that an agent believes in, or the group is not stable.
+
+        Partitions that are assigned and were deleted start no rebalance.
+        """
         group = self._world.coordinator.group
         if group is None or group.state is not State.STABLE:
             return True
-        return bool(self._unassigned())
+        wanted = any(one.client_id != AGENTS for one in group.members)
+        return bool(self._unowned(self._assigned(group), believed, wanted=wanted))
 
     def _unread(self) -> set[Partition]:
-        """Partitions of subscribed topics that no client owns, and owned ones that do not exist."""
+        """Partitions of subscribed topics that no client owns."""
         living = [one for one in self._world.consumers if one.host.alive]
-        return self._beyond([one.owned for one in living], wanted=bool(living))
+        return self._unowned({partition for one in living for partition in one.owned}, {}, wanted=bool(living))
 
-    def _unassigned(self) -> set[Partition]:
-        """Partitions that the current plan assigns to no member, and assigned ones that do not exist."""
+    def _deleted(self, existing: Mapping[str, int]) -> set[Partition]:
+        """Partitions that the current plan assigns although their topic is known to have fewer, or none."""
         group = self._world.coordinator.group
-        if group is None:
-            return set()
-        wanted = any(one.client_id != AGENTS for one in group.members)
-        return self._beyond([frozenset(pairs_of(one.assignment)) for one in group.members], wanted=wanted)
+        assigned = self._assigned(group) if group is not None else set()
+        return {(topic, number) for topic, number in assigned if number >= existing.get(topic, number + 1)}
 
-    def _beyond(self, owned: list[frozenset[Partition]], *, wanted: bool) -> set[Partition]:
-        """Partitions that exist and are not owned, or are owned and do not exist; empty unless `wanted`."""
+    @staticmethod
+    def _assigned(group: Group) -> set[Partition]:
+        return {partition for one in group.members for partition in pairs_of(one.assignment)}
+
+    def _unowned(self, owned: set[Partition], believed: Mapping[str, int], *, wanted: bool) -> set[Partition]:
+        """Partitions of subscribed topics that exist, or are believed to, and are not owned; empty unless `wanted`."""
         wished = {topic for one in self._world.consumers if one.host.alive for topic in one.topics}
-        topics = [(topic, found) for topic, found in self._world.place.topics.items() if topic in wished]
-        everything = {(topic, number) for topic, partitions in topics for number in range(len(partitions))}
-        return everything.symmetric_difference(set().union(*owned)) if wanted else set()
+        there = {topic: len(partitions) for topic, partitions in self._world.place.topics.items()}
+        counts = {topic: max(there.get(topic, 0), believed.get(topic, 0)) for topic in wished}
+        everything = {(topic, number) for topic, count in counts.items() for number in range(count)}
+        return everything - owned if wanted else set()
 
     def _check_plan(self, agent: SupervisedAgent, *, rested: bool) -> None:
         """The current plan reads as little across racks as possible."""
@@ -391,7 +402,9 @@ class Invariants:
         problem = problem_of(members, cluster, mode)
         plan = planner.make_plan(problem, mode)
         before, after = plan.before.cross_rack_share, plan.after.cross_rack_share
-        if before - after > configured.policy.min_saving + 1e-9 and rested:
+        there = {topic: len(partitions) for topic, partitions in world.place.topics.items()}
+        deleted = self._deleted({topic: there.get(topic, 0) for one in members for topic in one.topics})
+        if before - after > configured.policy.min_saving + 1e-9 and rested and not deleted:
             self.fail("NotOptimal", f"{name} leads a group that reads {before:.0%} across racks, not {after:.0%}")
         if bool(np.any(problem.owner < 0)):
             self.fail("PlannedUnread", f"{name} leads a group in which something is not read")

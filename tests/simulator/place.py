@@ -135,7 +135,7 @@ class Watch:
         if self._stale[1]:
             self._soon()
         for topic, partitions in state.settled.topics.items():
-            self.max_seen[topic] = max(self.max_seen.get(topic, 0), len(partitions))
+            self.max_seen[topic] = max(self.max_seen.get(topic, 0), len(partitions)) if partitions else 0
         if state.settled is not self.cluster:
             self.cluster = state.settled
             for listener in self._listeners:

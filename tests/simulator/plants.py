@@ -24,15 +24,15 @@ from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.session import Session
-from samerack.agent.policy import back_off, budget, plan_health
+from samerack.agent.policy import GroupCondition, back_off, budget, plan_health
 from samerack.cluster import group_member
 from samerack.cluster import view as cluster
 from samerack.cluster.group_member import Joined
 from samerack.common.attempts import Attempts
 from samerack.planning import members as plan_members
-from samerack.planning import planner
+from samerack.planning import planner, problem
 from samerack.protocol.consumer import encode_subscription
-from samerack.protocol.values import Subscription
+from samerack.protocol.values import Subscription, to_pairs
 
 Patch: TypeAlias = tuple[Any, str, Any]
 """An object, the name of its attribute, and the attribute's value while the bug is there."""
@@ -40,6 +40,7 @@ _VERSION_0: Final = encode_subscription(Subscription(version=0, topics=("t",)))
 _ladder: Final = import_module("samerack.agent.policy.decide")
 _assign, _subscriptions, _enter = Assigning.assign, Assigning._subscriptions, JoinPosition.enter
 _planned, _settle_deletions = plan_health.planned, cluster._settle_deletions
+_partitions_changed = problem.partitions_changed
 
 
 def _always(*, be: Any) -> Any:
@@ -76,6 +77,16 @@ def _at_once(state: Any, view: Any, now: float, times: Any) -> Any:
     return _settle_deletions(state, view, now, replace(times, change=0.0))
 
 
+def _follow_deletions(problem: Any, members: Any, cluster: Any) -> bool:
+    owned = {partition for one in members for partition in to_pairs(one.owned) if partition[0] in cluster.topics}
+    exist = {(topic, number) for topic in problem.topics for number in range(len(cluster.topics[topic]))}
+    return _partitions_changed(problem, members, cluster) or bool(owned - exist)
+
+
+def _without_deletions(**fields: Any) -> GroupCondition:
+    return GroupCondition(**{**fields, "owns_deleted": False})
+
+
 def _turn(self: Any, session: Any, _membership: Any) -> None:
     self._wake.wait(session.turn())
     self._wake.clear()
@@ -102,6 +113,10 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     "stays": ((Session, "leave", _always(be=None)),),
     # the leader does not notice new partitions of the topic
     "deaf-to-partitions": ((rebalance_evaluator, "partitions_changed", _always(be=False)),),
+    # the leader rebalances for a deleted topic
+    "follows-deletions": ((rebalance_evaluator, "partitions_changed", _follow_deletions),),
+    # a deleted topic does not keep the leader from rebalancing for racks
+    "saves-beside-deletions": ((rebalance_evaluator, "GroupCondition", _without_deletions),),
     # the agent joins groups that it must not join
     "joins-anything": ((admission, "refusal", _always(be="")),),
     # the leader never finds a rebalance worthwhile

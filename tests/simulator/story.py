@@ -172,6 +172,15 @@ class Story(RuleBasedStateMachine):
         self.world.settle()
         self.world.move_coordinator(50, outdated=True)
 
+    @rule(number=_NUMBERS, milliseconds=_within(300, 5000, 60_000), partitions=st.integers(0, 8), peace=st.booleans())
+    def a_topic_is_deleted(self, number: int, milliseconds: int, partitions: int, *, peace: bool) -> None:
+        """A topic is deleted, in peace or not, and maybe created again with other partitions."""
+        if peace:
+            self.world.settle()
+        self.world.delete_topic(number, milliseconds, partitions)
+        if peace:
+            self.world.wait(milliseconds)
+
     def teardown(self) -> None:
         """The world settles and stays settled for an hour."""
         try:

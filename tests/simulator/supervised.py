@@ -215,6 +215,11 @@ class SupervisedAgent:
         """The highest partition count of a topic that its process has seen."""
         return self._watch.max_seen.get(topic, 0) if self._watch is not None else 0
 
+    def known_partitions(self) -> dict[str, int]:
+        """How many partitions its process knows of each topic; 0 of a deleted one."""
+        topics = self._watch.cluster.topics if self._watch is not None else {}
+        return {topic: len(partitions) for topic, partitions in topics.items()}
+
     def _handle_worker_exit(self) -> None:
         now = self._timeline.now
         known = [presences for at, presences in self._notified if at <= now - _NOTICE_MS - _LOST_MS]

@@ -230,11 +230,33 @@ class World:
         """A topic is created; clients with patterns find it one after the other."""
         if not self.patterns or len(self.place.topics) >= _MAX_TOPICS:
             return
-        topic = f"{TOPIC}{len(self.place.topics)}"
-        self.place.topics[topic] = [self._replicas(number) for number in range(3)]
-        self.invariants.excuse(f"{topic} is created", milliseconds + 2 * self.slowest_ms())
+        topic = next(name for name in (TOPIC, "t1", "t2", "t3") if name not in self.place.topics)
+        self._create(topic, 3, milliseconds)
+
+    def delete_topic(self, number: int, milliseconds: int, partitions: int) -> None:
+        """A topic is deleted, and after a while created again with as many partitions as given; with 0 it is not."""
+        topics = sorted(self.place.topics)
+        if len(topics) <= int(self.patterns):  # a pattern that matches nothing is another story
+            return
+        topic = topics[number % len(topics)]
+        del self.place.topics[topic]
+        self._notice(topic, f"{topic} is deleted", milliseconds)
+
+        def create() -> None:
+            if partitions and topic not in self.place.topics:
+                self._create(topic, partitions, milliseconds)
+
+        self.timeline.after(milliseconds, create)
+
+    def _create(self, topic: str, partitions: int, milliseconds: int) -> None:
+        self.place.topics[topic] = [self._replicas(number) for number in range(partitions)]
+        self._notice(topic, f"{topic} is created", milliseconds)
+
+    def _notice(self, topic: str, what: str, milliseconds: int) -> None:
+        """Clients with patterns notice it one after the other, within this time."""
+        self.invariants.excuse(what, milliseconds + 2 * self.slowest_ms())
         for one in self.consumers:
-            if one.host.alive:
+            if one.host.alive and self.patterns:
                 one.host.later(self.random.randrange(milliseconds), partial(one.finds, topic))
         self.place.changed()
 
@@ -382,14 +404,14 @@ class World:
 
     def move_replica(self, number: int, broker: int) -> None:
         """A partition is moved to another broker."""
-        partitions = self.place.topics[TOPIC]
-        partitions[number % len(partitions)] = (1 + broker % len(self.place.racks),)
-        self._cluster_changes()
+        if partitions := self.place.topics.get(TOPIC):
+            partitions[number % len(partitions)] = (1 + broker % len(self.place.racks),)
+            self._cluster_changes()
 
     def add_partitions(self, count: int) -> None:
         """The topic gets more partitions."""
-        partitions = self.place.topics[TOPIC]
-        if len(partitions) + count <= 24:
+        partitions = self.place.topics.get(TOPIC)
+        if partitions and len(partitions) + count <= 24:
             partitions += [self._replicas(len(partitions) + number) for number in range(count)]
             self._cluster_changes()
 

@@ -53,6 +53,19 @@ The agent waits outside, and the members start: how many groups of how many it l
 owner, in parentheses that of a group beside it without the agent. No group came later than the one beside it by more
 than {late:.1f} s.
 """
+_SEEN_ONCE: Final = """
+## Seen once
+
+In one series of November 2026 on Kafka 4.3, without a run since; `scripts/clients` does not play them:
+
+- brod 4.6 (`protocol_name: range`): led from the first generation in 14 of 14. Nodes that halt right after they
+  are stopped stayed in the group for their session in 3 of 11 stops, in 0 of 10 without the agent. It sends an
+  instance id by default.
+- ruby-kafka 1.5: led; waits for a second after an eviction
+- kafka-node 5 (JoinGroup v0): nothing wrong
+- @platformatic/kafka 2.12, `roundrobin`: no bursts of rebalances any more (1.35 had them)
+- kcat on librdkafka 2.0.2: the first assignment may come [one delay later](leading.md#in-a-group-only-with-consumers)
+"""
 _COUNTED: Final = ("enter", "back")
 _MEMBERS: Final = 3
 """How many members the groups of the table have."""
@@ -72,7 +85,7 @@ def render(document: Document) -> str:
         _logged(document.initial),
     ]
     defaults = [one for one in every if not one.assignor]
-    parts.append(_missing(defaults, document.initial))
+    parts += [_missing(defaults, document.initial), _SEEN_ONCE]
     return "".join(parts)
 
 

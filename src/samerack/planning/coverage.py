@@ -23,13 +23,8 @@ def coverage(subscribed: Iterable[Collection[str]], cluster: SettledCluster) -> 
     return {topic: len(cluster.topics[topic]) for topic in sorted(topics_of(subscribed) & cluster.topics.keys())}
 
 
-def owned_topics(owned: Iterable[TopicPartitions]) -> frozenset[str]:
-    """Return the topics of which a member owns partitions: a broker that denies such a topic may not know it yet."""
-    return frozenset(owned_counts(owned))
-
-
 def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
-    """Return the least number of partitions that each topic must have, as members own them."""
+    """Return how many partitions each topic has at least, as members own them, also if a broker denies the topic."""
     counts: dict[str, int] = {}
     for one in owned:
         runs = np.flatnonzero(one.run_sizes)

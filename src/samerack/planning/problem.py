@@ -162,15 +162,16 @@ def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> OwnedClaim
 
 
 def partitions_changed(problem: Problem, members: Sequence[PlanMember], cluster: SettledCluster) -> bool:
-    """Return whether, for known topics, the present assignment lacks partitions or has some that no longer exist."""
-    seen: BoolArray = np.array([topic in cluster.topics for topic in problem.topics], dtype=np.bool_)
-    read: BoolArray = np.any(problem.subscriptions[np.unique(problem.subscription_of)], axis=0, keepdims=True)[0]
-    if bool(np.any((seen & read)[problem.topic_of] & (problem.owner == NOBODY))):
+    """Return whether partitions that exist lack an owner, or have one that cannot keep them.
+
+    Owned partitions that no longer exist are no change: members have nothing to do about them.
+    """
+    read: BoolArray = np.any(problem.subscriptions, axis=0)
+    if bool(np.any(read[problem.topic_of] & (problem.owner == NOBODY))):
         return True
-    assigned = sum(_known_partitions(member.owned, cluster) for member in members)
-    return assigned != int(np.count_nonzero(seen[problem.topic_of] & (problem.owner != NOBODY)))
+    return sum(_existing(member.owned, cluster) for member in members) != int(np.count_nonzero(problem.owner != NOBODY))
 
 
-def _known_partitions(owned: TopicPartitions, cluster: SettledCluster) -> int:
-    known: BoolArray = np.array([name in cluster.topics for name in owned.names], dtype=np.bool_)
-    return int(owned.run_sizes[known[owned.run_names]].sum())
+def _existing(owned: TopicPartitions, cluster: SettledCluster) -> int:
+    counts = np.array([len(cluster.topics.get(name, ())) for name in owned.names], np.int64)
+    return int(np.count_nonzero(owned.flat < np.repeat(counts[owned.run_names], owned.run_sizes)))

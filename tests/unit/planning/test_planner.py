@@ -251,13 +251,23 @@ ALL = (("t", 0), ("t", 1), ("t", 2))
         ((), (), False),
         (ALL[:2], ("t",), True),
         (ALL, ("t", "u"), True),
-        ((*ALL, ("t", 3)), ("t",), True),
+        ((*ALL, ("t", 3)), ("t",), False),
+        ((("t", 0), ("t", 1), ("t", 3)), ("t",), True),
         ((*ALL, ("u", 0)), ("t",), True),
     ],
-    ids=["all", "not shown", "nothing", "new partition", "new topic", "a partition is gone", "unsubscribed"],
+    ids=[
+        "all",
+        "not shown",
+        "nothing",
+        "new partition",
+        "new topic",
+        "a partition is gone",
+        "one is gone, one is new",
+        "unsubscribed",
+    ],
 )
 def test_what_is_a_change(pairs: tuple[tuple[str, int], ...], topics: tuple[str, ...], *, is_change: bool) -> None:
-    """Each partition with one owner is none; one without owner, that is gone or not subscribed to any more is one."""
+    """A partition without owner, or whose owner has unsubscribed, is a change; one that no longer exists is none."""
     assert owned_by(*pairs, topics=topics) is is_change
 
 

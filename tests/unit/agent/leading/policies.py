@@ -55,6 +55,7 @@ def condition(
     generation: int = 0,
     conditions: int = 0,
     pause_seconds: float | None = None,
+    owns_deleted: bool = False,
 ) -> GroupCondition:
     """A led group of 100 partitions that reads 1,000 bytes per second: `rates` are those across racks, now and then.
 
@@ -72,6 +73,7 @@ def condition(
         generation=generation,
         conditions=conditions,
         pause_seconds=pause_seconds,
+        owns_deleted=owns_deleted,
     )
 
 

@@ -153,7 +153,7 @@ def test_who_is_evicted(turns: list[tuple[MemberView, ...]], evicted: list[tuple
 
 
 def test_it_joins_again_until_only_members_that_may_lead_come_before_it() -> None:
-    """An evicted librdkafka 2.12 that was not the group's first would come back in the second delay, and extend it."""
+    """An evicted librdkafka before 2.16 that was not the first would come back in the second delay and extend it."""
     attempt = Attempt(A)
     attempt.now = 100.2
     assert [attempt.turn(*order) for order in ((B, A, AGENT), (A, B, AGENT), (A, AGENT, B))] == [False] * 3

@@ -52,6 +52,13 @@ CASES = {
         Action.SUPPRESS,
         Reason.BELOW_MIN_SAVING,
     ),
+    "a deleted topic": (condition(36, 30, owns_deleted=True), Action.SUPPRESS, Reason.TOPIC_DELETED),
+    "a deleted topic and nothing to gain": (condition(7, 7, owns_deleted=True), Action.NOTHING, Reason.NOTHING_TO_GAIN),
+    "new partitions beside a deleted topic": (
+        condition(36, 30, partitions_changed=True, owns_deleted=True),
+        Action.REBALANCE,
+        Reason.PARTITIONS_CHANGED,
+    ),
     "partitions changed": (condition(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
     "second round": (condition(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
     "second round first": (

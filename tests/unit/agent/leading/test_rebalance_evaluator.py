@@ -34,18 +34,41 @@ SWAPPED = group(
 """The members of before, with each other's rack."""
 
 
-def test_partitions_that_the_first_poll_lacks_are_waited_for() -> None:
-    """Missing partitions may be due to a broker that is behind; they count as lost once that has lasted."""
-    bench = Bench(policy={"settling_seconds": 30}, cluster=cluster(RACKS, t=[[1], [1]]))
-    assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
-    bench.now += 29
-    assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
-    bench.now += 1
-    assert bench.evaluation().condition.partitions_changed
+def test_kafka_20959_a_deleted_topic_starts_no_rebalance() -> None:
+    """Java members that commit automatically would stop until `max.poll.interval.ms`, for savings as well."""
+    both = cluster(RACKS, t=[[2], [1], [1], [2]], u=[[1], [2]])
+    view = group(
+        member("m-a", "t", "u", rack="a", assigned=from_pairs([("t", 0), ("t", 1), ("u", 0)])),
+        member("m-b", "t", "u", rack="b", assigned=from_pairs([("t", 2), ("t", 3), ("u", 1)])),
+    )
+    bench = Bench(cluster=replace(both, topics={**both.topics, "u": ()}))
+    condition = bench.evaluation(view).condition
+    assert (condition.partitions_changed, condition.owns_deleted) == (False, True)
+    assert condition.present.cross_rack_share > condition.possible.cross_rack_share
+    decision, is_reported = bench.decide(view)
+    assert (decision.action, decision.reason, is_reported) == (Action.SUPPRESS, Reason.TOPIC_DELETED, True)
+    assert bench.evaluator.policy_status.tokens == 3
+    bench.watch.cluster = both
+    assert bench.decide(view)[0].reason is not Reason.TOPIC_DELETED
+
+
+@pytest.mark.parametrize(
+    ("count", "reason"),
+    [(1, Reason.NOTHING_TO_GAIN), (2, Reason.NOTHING_TO_GAIN), (3, Reason.PARTITIONS_CHANGED)],
+)
+def test_a_topic_that_was_deleted_and_created_again_counts_by_what_has_no_owner(count: int, reason: Reason) -> None:
+    """Only partitions that exist and that no member owns start a rebalance, at once."""
+    view = group(member("m-a", "t", rack="a", assigned=from_pairs([("t", 0), ("t", 1)])))
+    bench = Bench(cluster=cluster(RACKS, t=[[1]] * count))
+    assert bench.decide(view)[0].reason is reason
+
+
+def test_partitions_that_the_first_poll_lacks_are_not_concluded_to_be_lost() -> None:
+    """Missing partitions may be due to a broker that is behind: there is no rebalance before it has caught up."""
+    bench = Bench(cluster=cluster(RACKS, t=[[2], [1]]))
+    assert bench.decide()[0].action is Action.SUPPRESS
     bench.watch.cluster = NEAR
-    assert not bench.evaluation().condition.partitions_changed
-    bench.watch.cluster = cluster(RACKS, t=[[1], [1]])
-    assert bench.evaluation().condition.partitions_changed, "the watch has let that settle"
+    assert bench.decide()[0].action is Action.NOTHING
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,12 @@ _DATA: Final = Path(__file__).parents[3] / "data" / "coordinator"
 STORIES = max(8, settings().max_examples // 4)
 MAX_SEEDS = 1000
 _FOUND = [
-    ("stays", "StaysAlone", 49),
-    ("deaf-to-partitions", "Unread", 2),
-    ("stays-alone", "StaysAlone", 3),
-    ("plans-without-topics", "LeftOut", 2),
-    ("joins-anything", "ForbiddenGroup", 3),
-    ("deaf-to-the-end", "EndsLate", 1),
+    ("stays", "DidNotLeave", 7),
+    ("deaf-to-partitions", "Unread", 84),
+    ("stays-alone", "StaysAlone", 0),
+    ("plans-without-topics", "LeftOut", 7),
+    ("joins-anything", "ForbiddenGroup", 0),
+    ("deaf-to-the-end", "EndsLate", 28),
 ]
 """A mistake, what is violated by it, and the seed from which on it is searched."""
 _FOUND_LATER = [
@@ -45,7 +45,7 @@ _FOUND_LATER = [
     ("newest-metadata", "Unread", 9),
     ("follows-anybody", "LongRebalance", 75),
     ("asleep", "NotOptimal", 189),
-    ("fewer-believed", "NeedlessRebalance", 77),
+    ("fewer-believed", "LeftOut", 7),
     ("reserves-long", "KeptPendingId", 85),
     ("refreshes-rejected", "TakenForRejected", 681),
     ("no-pauses", "HotLoop", 38),
@@ -184,6 +184,45 @@ def test_a_group_whose_record_has_no_room_for_the_agent_leads_itself() -> None:
     assert own < size
     assert running == 3
     assert leader != AGENTS
+
+
+# deleted topics (KAFKA-20959: Java members that own their partitions stop in any rebalance)
+
+
+def _deletes_topic(plant: str = "") -> tuple[list[int], int]:
+    """A led group's generations: after a topic was deleted, racks have moved too, and it was created again larger."""
+    with _world(seed=1, initial_delay_ms=3000, patterns=True) as world, PLANTS[plant]():
+        world.create_topic(1000)
+        world.start_agent(0)
+        world.settle()
+        for rack in "abc":
+            world.join("java", rack)
+        world.settle()
+        generations = []
+        world.delete_topic(1, 600_000, 0)  # no client notices it for minutes
+        for racks, topics in ((0, 0), (2, 0), (0, 1)):
+            world.restless_racks(racks, 100)
+            if topics:
+                world.create_topic(600_000)
+            world.wait(6000)
+            assert world.coordinator.group is not None
+            generations.append(world.coordinator.group.generation)
+        return generations, world.agents[0].known_partitions()["t1"]
+
+
+def test_kafka_20959_only_new_partitions_start_a_rebalance_while_members_own_deleted_ones() -> None:
+    """A deletion starts none, nor does a saving beside it; partitions of a topic that comes back start one at once."""
+    assert _deletes_topic() == ([1, 1, 2], 3)
+
+
+@pytest.mark.parametrize(
+    ("plant", "kind"), [("follows-deletions", "NeedlessRebalance"), ("saves-beside-deletions", "StopsForDeleted")]
+)
+def test_a_rebalance_beside_a_deletion_is_found(plant: str, kind: str) -> None:
+    """An agent that rebalances for a deleted topic, or for a saving although members own deleted partitions."""
+    with pytest.raises(ViolationError) as caught:
+        _deletes_topic(plant)
+    assert type(caught.value).__name__ == kind
 
 
 # deploys

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from samerack.agent.streams.answer import summary
 from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.making import MadePlan, PlanError, make
-from samerack.agent.streams.own_assignors import OwnAssignors
+from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors
 from samerack.agent.streams.question import read_question
 from samerack.assignors.streams.application import ProcessId
 from samerack.assignors.streams.assignment import TaskType
@@ -111,13 +111,13 @@ def test_a_class_has_the_whole_interface(tmp_path: Path) -> None:
     assert set(found["lags"]) == {task[0] for task in question["tasks"] if task[1]}
 
 
-def made(folder: Path, monkeypatch: pytest.MonkeyPatch, question: Json, source: str) -> MadePlan:
+def made(folder: Path, monkeypatch: pytest.MonkeyPatch, question: Json, source: str, *, now_ms: int = 55) -> MadePlan:
     """The plan of a question by `Mine` in this source, in the process of the test."""
     module = f"mine_{folder.name}"
     (folder / f"{module}.py").write_text(textwrap.dedent(source), encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
     context = PlanContext(rules=PlanRules(assignor=f"{module}:Mine"))
-    return make(read_question(json.dumps(question).encode()), context, OwnAssignors(), now_ms=55)
+    return make(read_question(json.dumps(question).encode()), context, OwnAssignors(), now_ms=now_ms)
 
 
 def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment(
@@ -141,8 +141,59 @@ def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment(
         kept = planned.plan[ProcessId(uuid=UUID(client["process"]))].of_type(TaskType.ACTIVE)
         assert {ids[task] for task in client["active"]} <= kept <= {ids[0], *(ids[task] for task in client["active"])}
     assert sum(len(one.of_type(TaskType.ACTIVE)) for one in planned.plan.values()) == len(ids)
-    assert {one.followup_rebalance_deadline for one in planned.plan.values()} <= {None, 55}
-    assert summary(planned, plan="1").followup_ms == 55
+    assert {one.followup_rebalance_deadline for one in planned.plan.values()} == {None, 0}
+    assert summary(planned, plan="1").followup_ms == 0
+
+
+FOLLOWED = """
+    from samerack.assignors.streams.assignment import assignment_of
+    from samerack.assignors.streams.plugin import TaskAssignment
+
+    class Mine:
+        def assign(self, state):
+            first, *others = state.kafka_streams_states(compute_task_lags=False)
+            first = assignment_of(first, active=state.all_tasks).with_followup_rebalance({deadline})
+            return TaskAssignment(assignment=(first, *map(assignment_of, others)))
+"""
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.mark.parametrize(
+    "deadline", [1, NOW_MS // 1000 + 600, NOW_MS / 1000 + 0.5, NOW_MS - 60_001, -1, "'soon'", True]
+)
+def test_a_follow_up_rebalance_in_seconds_or_in_the_past_is_refused(
+    deadline: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason says what is expected, and how to ask for one at once: the application would rebalance for ever."""
+    source = FOLLOWED.format(deadline=deadline)
+    with pytest.raises(OwnAssignorError, match=r"expected whole milliseconds since 1970 .* raise TaskAssignmentError"):
+        made(tmp_path, monkeypatch, asked(0, "mine"), source, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "due", "warnings"),
+    [
+        (NOW_MS - 60_000, NOW_MS + 15_000, 1),
+        (NOW_MS, NOW_MS + 15_000, 1),
+        (NOW_MS + 20_000, NOW_MS + 20_000, 0),
+        (None, None, 0),
+    ],
+    ids=["just past", "at once", "later", "never"],
+)
+def test_an_early_follow_up_rebalance_waits(
+    deadline: int | None, due: int | None, warnings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One warning says so, with the same text for each plan, which the application's log has once then."""
+    planned = made(tmp_path, monkeypatch, asked(0, "mine"), FOLLOWED.format(deadline=deadline), now_ms=NOW_MS)
+    assert {one.followup_rebalance_deadline for one in planned.plan.values()} == {None, due}
+    assert sum("too early: it comes after 15 s" in one for one in planned.warnings) == warnings
+
+
+def test_actives_that_must_stay_do_not_rebalance_for_ever() -> None:
+    """By Kafka's class each such plan asks for the next one at once."""
+    context = PlanContext(rules=PlanRules(assignor="sticky", must_preserve_active=True))
+    planned = make(read_question(json.dumps(asked(0, "mine")).encode()), context, OwnAssignors(), now_ms=NOW_MS)
+    assert {one.followup_rebalance_deadline for one in planned.plan.values()} == {None, NOW_MS + 15_000}
 
 
 def test_a_callback_that_fails_does_not_hide_why_the_plan_is_wrong(

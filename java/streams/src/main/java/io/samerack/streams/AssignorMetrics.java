@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.management.InstanceAlreadyExistsException;
 import javax.management.JMException;
@@ -37,6 +38,7 @@ final class AssignorMetrics implements AssignorMetricsMBean {
     private final Set<Cause> logged = new HashSet<>();
 
     private final Set<String> mistakes = ConcurrentHashMap.newKeySet();
+    private final AtomicBoolean isEarlyLogged = new AtomicBoolean();
     private volatile List<String> warnings = List.of();
 
     private AssignorMetrics(String application) {
@@ -91,6 +93,10 @@ final class AssignorMetrics implements AssignorMetricsMBean {
             LOG.info("The agent plans again");
         }
         LOG.info("The assignment is the agent's plan {}, with the bill {}", plan.id, plan.bill);
+        if (plan.early != null && !isEarlyLogged.getAndSet(true)) {
+            LOG.warn("The plan asks for a follow-up rebalance at {}, which is past or too early: it comes after {} ms. The time"
+                    + " is in milliseconds since 1970. This is logged once", plan.early, Plan.MIN_FOLLOWUP_MS);
+        }
         if (!plan.warnings.equals(warnings)) {
             warnings = plan.warnings;
             plan.warnings.forEach(warning -> LOG.warn("The agent warns: {}", warning));

@@ -20,18 +20,29 @@ import org.apache.kafka.streams.processor.assignment.TaskAssignor.TaskAssignment
 
 /** The agent's answer, validated: each task is active exactly once, and every rule of Kafka Streams holds. */
 final class Plan {
+    /** The deadline of a rebalance at once, also in Kafka Streams: the agent asks for it where it could not decide. */
+    private static final Instant AT_ONCE = Instant.EPOCH;
+    /**
+     * An earlier follow-up rebalance comes after this time: plans that ask for one in the past rebalance an application for
+     * ever. It is a sixth of the shortest probing interval that Kafka Streams allows, so that clocks may differ.
+     */
+    static final long MIN_FOLLOWUP_MS = 10_000;
+
     /** The agent's name of the plan. */
     final String id;
     final TaskAssignment assignment;
     /** What the plan costs, as the agent's answer has it; not read any further. */
     final Object bill;
     final List<String> warnings;
+    /** A deadline of the answer that was too early; null without one. */
+    final Instant early;
 
-    private Plan(String id, TaskAssignment assignment, Object bill, List<String> warnings) {
+    private Plan(String id, TaskAssignment assignment, Object bill, List<String> warnings, Instant early) {
         this.id = id;
         this.assignment = assignment;
         this.bill = bill;
         this.warnings = warnings;
+        this.early = early;
     }
 
     /**
@@ -50,7 +61,8 @@ final class Plan {
                         "the answer has version " + version + ", and this jar knows version " + Application.VERSION
                                 + "; give agent and jar the same release");
             }
-            List<KafkaStreamsAssignment> found = new ClientReader(application).read(Parts.list(root, "clients"));
+            ClientReader reader = new ClientReader(application);
+            List<KafkaStreamsAssignment> found = reader.read(Parts.list(root, "clients"));
             TaskAssignment assignment = new TaskAssignment(found);
             AssignmentError error = TaskAssignmentUtils.validateTaskAssignment(state, assignment);
             if (error != AssignmentError.NONE) {
@@ -60,7 +72,7 @@ final class Plan {
             if (root.get("warnings") != null) {
                 Parts.list(root, "warnings").forEach(warning -> warnings.add(String.valueOf(warning)));
             }
-            return new Plan(Parts.text(root, "plan"), assignment, root.get("bill"), warnings);
+            return new Plan(Parts.text(root, "plan"), assignment, root.get("bill"), warnings, reader.early);
         } catch (JsonReader.MalformedException malformed) {
             throw new AgentException(Cause.UNREADABLE, "the answer cannot be read: " + malformed.getMessage(), malformed);
         }
@@ -75,6 +87,7 @@ final class Plan {
         private final Application application;
         private final Map<String, ProcessId> processes = new HashMap<>();
         private final boolean[] isActive;
+        private Instant early;
 
         ClientReader(Application application) {
             this.application = application;
@@ -139,10 +152,19 @@ final class Plan {
                 throw invalid("a follow-up rebalance has a time", "it is " + deadline + " on " + process.id());
             }
             try {
-                return assignment.withFollowupRebalance(Instant.ofEpochMilli((Long) deadline));
+                return assignment.withFollowupRebalance(held(Instant.ofEpochMilli((Long) deadline)));
             } catch (DateTimeException beyond) {
                 throw invalid("a follow-up rebalance has a time", "it is " + deadline + " on " + process.id());
             }
+        }
+
+        private Instant held(Instant deadline) {
+            Instant earliest = Instant.now().plusMillis(MIN_FOLLOWUP_MS);
+            if (deadline.equals(AT_ONCE) || !deadline.isBefore(earliest)) {
+                return deadline;
+            }
+            early = deadline;
+            return earliest;
         }
 
         private int task(Object given, ProcessId process) throws AgentException {

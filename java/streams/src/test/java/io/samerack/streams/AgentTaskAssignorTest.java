@@ -94,7 +94,7 @@ class AgentTaskAssignorTest {
     }
 
     private static String goodAnswer() {
-        return answer(client(ONE, "0,2", "1", "null") + "," + client(TWO, "1", "0", "1700000000000"));
+        return answer(client(ONE, "0,2", "1", "null") + "," + client(TWO, "1", "0", "4102444800000"));
     }
 
     private AgentTaskAssignor assignor(Map<String, ?> properties) {
@@ -150,7 +150,7 @@ class AgentTaskAssignorTest {
                 Map.of(new TaskId(0, 1), AssignedTask.Type.ACTIVE, new TaskId(0, 0), AssignedTask.Type.STANDBY),
                 tasks(new TaskAssignment(List.of(two))).get(two.processId()));
         assertEquals(Optional.empty(), one.followupRebalanceDeadline());
-        assertEquals(Optional.of(Instant.ofEpochMilli(1_700_000_000_000L)), two.followupRebalanceDeadline());
+        assertEquals(Optional.of(Instant.ofEpochMilli(4_102_444_800_000L)), two.followupRebalanceDeadline());
         assertEquals(1, metrics().getAgentPlans());
         assertEquals(0, metrics().getFallbacks());
     }
@@ -245,6 +245,36 @@ class AgentTaskAssignorTest {
         String others = second == null ? "" : "," + client(second, "", "", followup);
         agent.answer = answer(client(first, "0,1,2", "", "null") + others);
         assertIsRefusedFor(rule);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"1", "1800000600", "1700000000000", "now"})
+    void anEarlyFollowUpRebalanceWaitsForTenSecondsAndIsLoggedOnce(String given) {
+        Instant begin = Instant.now();
+        agent.answer = answer(client(ONE, "0,2", "1", given.replace("now", "" + begin.toEpochMilli())) + ","
+                + client(TWO, "1", "0", "null"));
+        String log = logOf(() -> {
+            for (int plan = 0; plan < 2; plan++) {
+                Instant found = byProcess(assignor(Map.of()).assign(application()))
+                        .get(TestApplication.process(1))
+                        .followupRebalanceDeadline()
+                        .orElseThrow();
+                assertFalse(found.isBefore(begin.plusSeconds(10)), found.toString());
+                assertFalse(found.isAfter(Instant.now().plusSeconds(10)), found.toString());
+            }
+        });
+        assertEquals(2, metrics().getAgentPlans());
+        assertEquals(1, count("WARN .*follow-up rebalance at .* too early", log), log);
+    }
+
+    @Test
+    void aRetryComesAtOnce() {
+        agent.answer = answer(client(ONE, "0,2", "1", "0") + "," + client(TWO, "1", "0", "null"));
+        assertEquals(
+                Optional.of(Instant.EPOCH),
+                byProcess(assignor(Map.of()).assign(application()))
+                        .get(TestApplication.process(1))
+                        .followupRebalanceDeadline());
     }
 
     private void assertIsRefusedFor(String rule) throws Exception {
