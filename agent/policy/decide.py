@@ -98,6 +98,8 @@ def _evaluate(
         return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
     state, refused = _refused(state, condition, now, wall, rules)
     if refused is not None:
+        if refused[0] is Reason.MEMBER_MAY_BE_AWAY:  # now the rebalance would last as long
+            condition = replace(condition, pause_seconds=condition.away_until - now)
         return state, _decision(condition, Action.SUPPRESS, *refused)
     return _act(state, condition, now, rules)
 
@@ -139,6 +141,8 @@ def _refused(
     if refusal is not None:
         reason, until = refusal
         return state, (reason, wall + until - now)
+    if condition.away_until > now and not rules.proposes:
+        return state, (Reason.MEMBER_MAY_BE_AWAY, wall + condition.away_until - now)
     state = replace(state, breaker=breakers.superseded(state.breaker, condition, now, rules))
     if breakers.is_open(state.breaker, now, rules):
         return state, _broken(state.breaker, now, wall, rules)

@@ -59,6 +59,10 @@ _EVENTS: Final[dict[str, tuple[Callable[..., None], dict[str, Any]]]] = {
     "a_client_leaves": (World.leave, {"number": _NUMBERS}),
     "a_client_crashes": (World.crash, {"number": _NUMBERS}),
     "a_client_stops": (World.pause, {"number": _NUMBERS, "milliseconds": _within(300, 3000, 12_000)}),
+    "a_static_client_restarts": (
+        World.restart,
+        {"number": _NUMBERS, "milliseconds": _within(1000, 6000, 25_000), "rack": st.sampled_from(RACKS)},
+    ),
     "another_application_starts": (World.change_application, {"milliseconds": _within(3000, 10_000, 90_000)}),
     "the_other_application_ends": (World.end_application, {}),
     "a_topic_is_created": (World.create_topic, {"milliseconds": _within(2000, 30_000)}),
