@@ -98,10 +98,11 @@ class MemberLives:
 
     def away_until(self, now: float) -> float:
         """Return until when a rebalance may have to wait for a member; a time that is over if all show life."""
-        wanted = self._wanted if now - self._renewed <= _BREAK_SECONDS else now
+        waits = now - self._renewed <= _BREAK_SECONDS
+        wanted = self._wanted if waits else now
         silent = [
             max(life.sign, life.since, self._coordinator_since, wanted)
             for life in self._members.values()
-            if now - life.sign > max(_FRESH_SECONDS, _GAPS * life.gap)
+            if not waits or now - life.sign > max(_FRESH_SECONDS, _GAPS * life.gap)
         ]
         return max(self._returned, *silent, float("-inf")) + self._session

@@ -168,8 +168,8 @@ class RebalanceEvaluator:
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
         """Return what to do about the group that the agent leads, and whether that is to be reported."""
-        self._state, decision = self._decide(evaluation)
-        self._decision = decision
+        self._state, self._decision = self._decide(evaluation)
+        decision = self._decision
         if decision.action in (Action.REBALANCE, Action.PROPOSE):
             self._last_reported = None
             return decision, True
@@ -181,13 +181,15 @@ class RebalanceEvaluator:
 
     def dry_run(self, evaluation: Evaluation) -> Decision:
         """Return what `decide` would return, without spending from the budget or changing state."""
-        return self._decide(evaluation)[1]
+        return self._decide(evaluation, dry_run=True)[1]
 
-    def _decide(self, evaluation: Evaluation) -> tuple[PolicyState, Decision]:
+    def _decide(self, evaluation: Evaluation, *, dry_run: bool = False) -> tuple[PolicyState, Decision]:
         now = self.clock()
         self._measure(evaluation, now)
         state, decision = decide(self._state, evaluation.condition, now, self.wall(), self._rules)
-        self.lives.decided(now, waits=decision.reason is Reason.MEMBER_MAY_BE_AWAY)
+        waits = decision.reason is Reason.MEMBER_MAY_BE_AWAY
+        if waits or not dry_run:
+            self.lives.decided(now, waits=waits)
         return state, decision
 
     def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:

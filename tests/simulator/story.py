@@ -166,6 +166,15 @@ class Story(RuleBasedStateMachine):
         self.world.wait(1000)
         self.world.stop_agent(number)
 
+    @rule(number=_NUMBERS, milliseconds=_within(400, 3000), rack=st.sampled_from(RACKS))
+    def racks_change_while_a_client_is_away(self, number: int, milliseconds: int, rack: str) -> None:
+        """A client dies or restarts, and a moment later brokers are in other racks: its session is not over."""
+        self.world.settle()
+        self.world.restart(number, 25_000, rack)
+        self.world.crash(number + 1)
+        self.world.wait(milliseconds)
+        self.world.restless_racks(3, 2500)
+
     @rule(number=_NUMBERS)
     def a_new_coordinator_is_behind(self, number: int) -> None:
         """The topic grows and a client leaves; the next coordinator first describes the generation before that."""
