@@ -141,7 +141,7 @@ def _refused(
     if refusal is not None:
         reason, until = refusal
         return state, (reason, wall + until - now)
-    if condition.away_until > now and not rules.proposes:
+    if condition.away_until > now:  # in mode propose too: who asks for a takeover then asks for a rebalance
         return state, (Reason.MEMBER_MAY_BE_AWAY, wall + condition.away_until - now)
     state = replace(state, breaker=breakers.superseded(state.breaker, condition, now, rules))
     if breakers.is_open(state.breaker, now, rules):

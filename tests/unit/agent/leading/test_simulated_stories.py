@@ -36,6 +36,7 @@ _FOUND = [
     ("plans-without-topics", "LeftOut", 2),
     ("joins-anything", "ForbiddenGroup", 3),
     ("deaf-to-the-end", "EndsLate", 1),
+    ("all-alive", "StoppedForAway", 15),
 ]
 """A mistake, what is violated by it, and the seed from which on it is searched."""
 _FOUND_LATER = [
