@@ -154,7 +154,7 @@ def worth_refusal(group: str, decision: Decision, *, asked: bool) -> str:
     allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
     if decision.before is None or decision.after is None:
         return f"what it would gain is not known ({decision.reason.value}): {words.RACKS_UNKNOWN}"
-    worth = decision.action in allowed or decision.reason is Reason.MEMBER_MAY_BE_AWAY  # it is, but not yet
+    worth = decision.action in allowed or decision.reason is Reason.MEMBER_MAY_BE_AWAY  # worth it, and not yet possible
     if worth and decision.before > decision.after:
         return ""
     return (

@@ -35,17 +35,13 @@ def test_static_members_that_return_in_other_racks_stop_nobody_while_another_is_
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent()
 
-    def join(number: int, rack: str) -> None:
+    for number, rack in enumerate((A, B, C)):
         instance = f"{scenario.group}-{number}"
         scenario.join("java", rack, group_instance_id=instance, session_timeout_ms=_SESSION)
-
-    for number, rack in enumerate((A, B, C)):
-        join(number, rack)
     scenario.wait_led(agent, cross_rack=0)
     first, second, third = scenario.participants
-    for number, one, rack in ((0, first, B), (1, second, A)):
-        scenario.leave(one)
-        join(number, rack)
+    for one, rack in ((first, B), (second, A)):
+        scenario.redeploy(one, rack=rack)
         wait_until(lambda: bool(scenario.participants[-1].member.owned), "it has its partitions again")
     before = scenario.rebalances()
     scenario.leave(third)
