@@ -60,9 +60,7 @@ class Evaluation:
     plan: planner.Plan
     condition: GroupCondition
     rates_at: float = float("-inf")
-    """When the rates of the condition were summed."""
-    pause_seconds: float | None = None
-    """How long the group pauses in a rebalance, by its last ones at that time."""
+    """When the rates of the condition were summed, and its pauses read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,12 +256,13 @@ class RebalanceEvaluator:
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
         """Update the condition with what is measured and requested now."""
-        condition, rates = evaluation.condition, evaluation.condition.rates
+        condition = evaluation.condition
+        rates, pause_seconds = condition.rates, condition.pause_seconds
         if now - evaluation.rates_at >= _RATES_SECONDS:
             known = self.measured.rates(self.group)
             rates = byte_rates(evaluation.plan, known) if known is not None else None
             pauses = self.pauses(self.wall() - _REMEMBERED_SECONDS)
-            evaluation.pause_seconds = median(pauses) if pauses else None
+            pause_seconds = median(pauses) if pauses else None
             evaluation.rates_at = now
         crossing, pause = self.measured.crossing(self.group), self.pause()
         evaluation.condition = replace(
@@ -271,7 +270,7 @@ class RebalanceEvaluator:
             rates=rates,
             crossing=crossing,
             pause=pause,
-            pause_seconds=evaluation.pause_seconds,
+            pause_seconds=pause_seconds,
             away_until=self.lives.away_until(now),
         )
 
