@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tests.simulator.world import World
 
 _SLACK_MS: Final = 6000  # three rounds of a rebalance, and the short delays between them
-_AWAY_MS: Final = 15_000
-"""Commits show life for 8 s, or for half as long again as a member takes from one to the next."""
+_AWAY_MS: Final = 26_000
+"""Commits show life for 8 s, or half as long again as the longest time between two: one that stops for 12 s and 5 s."""
 _KILLED_MS: Final = 2300  # the time that a killed agent process may cost: the supervisor replaces it
 AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
@@ -76,7 +76,7 @@ class Invariants:
         self._refusals: dict[tuple[int, str, int], deque[int]] = defaultdict(lambda: deque(maxlen=_MAX_REFUSED))
         self._changed_at = 0
         self._away: dict[Consumer, tuple[int, bool]] = {}
-        self._returned_at = float("-inf")
+        self._returned: tuple[float, list[Process | None]] = float("-inf"), []
         self._generations: deque[int] = deque(maxlen=64)
         self.guest = Guest(world, self.fail, lambda: self._excused_until)
         self._last: Described | None = None
@@ -129,10 +129,13 @@ class Invariants:
         """A client ends or stops without leaving the group, when another plan was or was not wanted."""
         self._away[consumer] = self._world.timeline.now, self._is_another_wanted()
 
-    def returns(self, consumer: Consumer) -> None:
-        """A static client is back under its instance id."""
+    def returns(self, consumer: Consumer, before: Consumer) -> None:
+        """A static client is back under the instance id of another one; the agents in the group see its new id."""
         self.note(f"{consumer.name} is back")
-        self._returned_at = self._world.timeline.now
+        group = self._world.coordinator.group
+        if group is not None and before.member_id in group.members:
+            inside = [one.process for one in self._world.agents if any(own in group.members for own in one.ids())]
+            self._returned = self._world.timeline.now, inside
 
     # what agents do
 
@@ -193,7 +196,9 @@ class Invariants:
                 continue
             since, wanted = self._away.get(one, (now, True))
             commits = world.commits.every_ms and pairs_of(_assignment(group, one.member_id))
-            restarts = now - self._returned_at < 1000 * agent.settings.policy.member_session_seconds
+            at, seen_by = self._returned
+            session_ms = 1000 * agent.settings.policy.member_session_seconds
+            restarts = agent.process in seen_by and _POLL_MS < now - at < session_ms
             if not wanted or restarts or (commits and now - since > _AWAY_MS):
                 self.fail(
                     "StoppedForAway",

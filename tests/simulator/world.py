@@ -227,7 +227,7 @@ class World:
         def back() -> None:
             if self.coordinator.converted_at is None and not self._foreign():
                 self.consumers.append(again)
-                self.invariants.returns(again)
+                self.invariants.returns(again, one)
                 again.start()
 
         self.timeline.after(milliseconds, back)
