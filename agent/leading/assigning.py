@@ -18,7 +18,7 @@ from typing import Final
 
 from samerack.agent.leading.plan_encoder import PlanEncoder
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster.group import GroupView, MemberView, topics_of
+from samerack.cluster.group import GroupView, MemberView, member_key, topics_of
 from samerack.cluster.group_member import Joined
 from samerack.cluster.racks import NO_HOSTS, Hosts, client_id_of
 from samerack.cluster.view import SettledCluster
@@ -65,7 +65,7 @@ def unweighed(_: str) -> Weights | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A plan that was sent to the group, and its input: `subscriptions` are topics by member id."""
+    """A plan that was sent to the group, and its input: `subscriptions` are topics by `member_key`."""
 
     generation: int
     plan: planner.Plan
@@ -146,10 +146,8 @@ class Assigning:
         if sent is None or sent.generation != generation or not others.stable:
             return True
         problem = sent.plan.problem
-        planned = {instance or member for member, instance in zip(problem.members, problem.instance_ids, strict=True)}
-        return planned == {
-            member.instance_id or member.id for member in others.members if member.subscription is not None
-        }
+        planned = set(map(member_key, problem.members, problem.instance_ids))
+        return planned == {member.key for member in others.members if member.subscription is not None}
 
     def mode(self, protocol: str) -> Mode:
         """Return how to plan for a group that uses this protocol."""
@@ -209,7 +207,7 @@ class Assigning:
         encoded = self.encoder.encode(plan, members, joined, view)
         with self._lock:
             self._unread = plan
-        met = {instance or member: client_id_of(member) for member, instance, _ in subscriptions}
+        met = {member_key(member, instance): client_id_of(member) for member, instance, _ in subscriptions}
         self._rounds.append((joined.generation, met))
         self.sent = Sent(
             generation=joined.generation,
@@ -264,4 +262,6 @@ def _unreadable(members: Iterable[tuple[str, str | None, bytes]]) -> Iterator[tu
 def _topics_by_member(subscriptions: Sequence[tuple[str, str | None, Subscription]]) -> dict[str, frozenset[str]]:
     lists = {id(subscription.topics): subscription.topics for _, _, subscription in subscriptions}
     sets = {key: frozenset(topics) for key, topics in lists.items()}
-    return {member: sets[id(subscription.topics)] for member, _, subscription in subscriptions}
+    return {
+        member_key(member, instance): sets[id(subscription.topics)] for member, instance, subscription in subscriptions
+    }

@@ -28,7 +28,7 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.errors import COORDINATOR_MOVED
 from samerack.cluster.group import CONSUMER, GroupView, view_group
 from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
-from samerack.cluster.group_questions import describe_groups
+from samerack.cluster.group_questions import describe_groups, fetch_offsets
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.values import NO_PARTITIONS
@@ -373,6 +373,22 @@ class Membership(GroupMember):
         if self._is_nameless:
             self.parked_id = self._own_id(view)
         return view
+
+    def committed(self, timeout: float) -> dict[tuple[str, int], int]:
+        """Return the group's committed offsets by topic and partition.
+
+        Raises:
+            KafkaError: The coordinator did not answer or refused.
+        """
+        group = self._send_beside(fetch_offsets([self.group_id]), timeout).groups[0]
+        error = kafka_errors.for_code(group.error_code)
+        if error is not kafka_errors.NoError:
+            raise self._refusal_by(error)
+        return {
+            (topic.name, one.partition_index): one.committed_offset
+            for topic in group.topics
+            for one in topic.partitions
+        }
 
     def _own_id(self, view: GroupView) -> str:
         """Return the id of the member with this instance id: the agent's own while its JoinGroup is parked."""

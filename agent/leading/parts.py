@@ -176,7 +176,7 @@ def _triggered(events: EventLog, group: str, since: float) -> tuple[float, ...]:
     )
 
 
-def _pauses(events: EventLog, group: str) -> tuple[float, ...]:
-    """Return how long the group paused in its last rebalances, as far as that is known, in seconds."""
-    last = events.latest(_REBALANCES, group=group, kinds=("rebalance",))
+def _pauses(events: EventLog, group: str, since: float) -> tuple[float, ...]:
+    """Return how long the group paused in its last rebalances from `since` on, as far as that is known, in seconds."""
+    last = events.latest(_REBALANCES, group=group, kinds=("rebalance",), since=since)
     return tuple(event.pause_seconds for event in last if event.pause_seconds is not None)

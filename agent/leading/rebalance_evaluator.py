@@ -12,6 +12,7 @@ from statistics import median
 from typing import Final
 
 from samerack.agent.leading.assigning import Assigning, Sent
+from samerack.agent.leading.member_lives import MemberLives
 from samerack.agent.policy import (
     SECONDS_PER_DAY,
     Action,
@@ -19,6 +20,7 @@ from samerack.agent.policy import (
     Changes,
     Decision,
     GroupCondition,
+    PolicyState,
     Reason,
     decide,
     fresh,
@@ -28,7 +30,7 @@ from samerack.agent.policy import (
 from samerack.agent.policy.measured import UNMEASURED, Measured, byte_rates
 from samerack.agent.policy.requests import RebalanceRequest
 from samerack.assignors.problem import NOBODY, Problem
-from samerack.cluster.group import GroupView, topics_of
+from samerack.cluster.group import GroupView, member_key, topics_of
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import SettledCluster, changed_topics
 from samerack.cluster.watch import ClusterWatch
@@ -43,6 +45,8 @@ from samerack.traffic.weights import Weights
 _RATES_SECONDS: Final = 5.0
 """Rates of all partitions are summed again after this time: that takes a loop over all partitions."""
 _HOUR_SECONDS: Final = 3600.0
+_REMEMBERED_SECONDS: Final = 6 * _HOUR_SECONDS
+"""Older pauses do not count: one that was long for once must not prevent rebalances for good."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,9 +60,7 @@ class Evaluation:
     plan: planner.Plan
     condition: GroupCondition
     rates_at: float = float("-inf")
-    """When the rates of the condition were summed."""
-    pause_seconds: float | None = None
-    """How long the group pauses in a rebalance, by its last ones at that time."""
+    """When the rates of the condition were summed, and its pauses read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class RebalanceEvaluator:
         wall: Seconds since 1970.
         recent: Returns when an earlier process triggered rebalances for racks or traffic since a given time; both in
             seconds since 1970.
-        pauses: Returns how long the group paused in its last rebalances, in seconds.
+        pauses: Returns how long the group paused in its last rebalances since a given time, in seconds.
         pause: The operator's request to start no rebalance for racks or traffic; None while there is none.
     """
 
@@ -105,7 +107,7 @@ class RebalanceEvaluator:
     wall: Callable[[], float] = time.time
     measured: Measured = UNMEASURED
     recent: Callable[[float], Iterable[float]] = lambda _since: ()
-    pauses: Callable[[], Sequence[float]] = tuple
+    pauses: Callable[[float], Sequence[float]] = lambda _since: ()
     pause: Callable[[], RebalanceRequest | None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -115,6 +117,7 @@ class RebalanceEvaluator:
         self._rules = rules_of(self._policy, dollars_per_byte=self._prices.dollars_per_byte)
         self._state = fresh(self._rules, self.clock())
         self._began, self._began_wall = self.clock(), self.wall()
+        self.lives = MemberLives(self._policy.member_session_seconds)
         self._evaluation: Evaluation | None = None
         self._decision: Decision | None = None
         self._last_reported: tuple[Reason, int] | None = None
@@ -159,10 +162,8 @@ class RebalanceEvaluator:
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
         """Return what to do about the group that the agent leads, and whether that is to be reported."""
-        now, wall = self.clock(), self.wall()
-        self._measure(evaluation, now)
-        self._state, decision = decide(self._state, evaluation.condition, now, wall, self._rules)
-        self._decision = decision
+        self._state, self._decision = self._decide(evaluation)
+        decision = self._decision
         if decision.action in (Action.REBALANCE, Action.PROPOSE):
             self._last_reported = None
             return decision, True
@@ -174,9 +175,16 @@ class RebalanceEvaluator:
 
     def dry_run(self, evaluation: Evaluation) -> Decision:
         """Return what `decide` would return, without spending from the budget or changing state."""
+        return self._decide(evaluation, dry_run=True)[1]
+
+    def _decide(self, evaluation: Evaluation, *, dry_run: bool = False) -> tuple[PolicyState, Decision]:
         now = self.clock()
         self._measure(evaluation, now)
-        return decide(self._state, evaluation.condition, now, self.wall(), self._rules)[1]
+        state, decision = decide(self._state, evaluation.condition, now, self.wall(), self._rules)
+        waits = decision.reason is Reason.MEMBER_MAY_BE_AWAY
+        if waits or not dry_run:
+            self.lives.decided(now, waits=waits)
+        return state, decision
 
     def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:
         """Return the evaluation of a stable group, or None while not all its topics are known, and whether it is new.
@@ -202,7 +210,7 @@ class RebalanceEvaluator:
         problem = problem_of(members, cluster, mode, weights=weights, tables=self.assigning.tables)
         plan = planner.make_plan(problem, mode)
         sent = self.assigning.sent if leading else None
-        self._see_conditions(problem.members, cluster, hosts)
+        self._see_conditions(_racks(problem), cluster, hosts)
         self._recall()
         self._evaluation = Evaluation(
             view=view,
@@ -227,16 +235,22 @@ class RebalanceEvaluator:
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
         """Update the condition with what is measured and requested now."""
-        condition, rates = evaluation.condition, evaluation.condition.rates
+        condition = evaluation.condition
+        rates, pause_seconds = condition.rates, condition.pause_seconds
         if now - evaluation.rates_at >= _RATES_SECONDS:
             known = self.measured.rates(self.group)
             rates = byte_rates(evaluation.plan, known) if known is not None else None
-            pauses = self.pauses()
-            evaluation.pause_seconds = median(pauses) if pauses else None
+            pauses = self.pauses(self.wall() - _REMEMBERED_SECONDS)
+            pause_seconds = median(pauses) if pauses else None
             evaluation.rates_at = now
         crossing, pause = self.measured.crossing(self.group), self.pause()
         evaluation.condition = replace(
-            condition, rates=rates, crossing=crossing, pause=pause, pause_seconds=evaluation.pause_seconds
+            condition,
+            rates=rates,
+            crossing=crossing,
+            pause=pause,
+            pause_seconds=pause_seconds,
+            away_until=self.lives.away_until(now),
         )
 
     def _see_conditions(self, *conditions: object) -> None:
@@ -274,6 +288,6 @@ def _changes(
 def _racks(problem: Problem) -> dict[str, str | None]:
     racks = problem.member_rack.tolist()
     return {
-        member: None if rack == NOBODY else problem.racks[rack]
-        for member, rack in zip(problem.members, racks, strict=True)
+        member_key(member, instance): None if rack == NOBODY else problem.racks[rack]
+        for member, instance, rack in zip(problem.members, problem.instance_ids, racks, strict=True)
     }

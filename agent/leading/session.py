@@ -28,6 +28,7 @@ from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
 from samerack.planning.coverage import denied_topics_reason, unreadable_member_reason
 
 TURN_SECONDS: Final = 0.2
+_COMMITS_SECONDS: Final = 2.0
 _HELD_JOIN_SECONDS: Final = 0.02
 """How long one wait for the JoinGroup response takes while a takeover delays the group."""
 
@@ -159,6 +160,7 @@ class Session:
         if evaluation is None:
             return TURN_SECONDS
         decision, news = self._parts.evaluator.decide(evaluation)
+        self._ask_for_commits()
         if news:
             self._reporter.decided(decision)
         self._reporter.broken(self._parts.evaluator.policy_status)
@@ -177,6 +179,20 @@ class Session:
             self._parts.publish(others, first=leading, condition=self._parts.evaluator.condition)
         return evaluation
 
+    def _ask_for_commits(self) -> None:
+        """Ask for the group's commits while a rebalance waits for signs of life; without an answer it waits longer."""
+        lives, at = self._parts.evaluator.lives, self._parts.clock()
+        if not lives.awaits_commits(at):
+            return
+        offsets = None
+        try:
+            offsets = self.member.committed(_COMMITS_SECONDS)
+        except EndedError:
+            raise
+        except kafka_errors.KafkaError as error:
+            self._reporter.failed("kafka", error, 0.0)
+        lives.asked(at, self._parts.clock(), offsets)
+
     # following
 
     def _follow(self, view: GroupView, others: GroupView) -> float:
@@ -192,7 +208,9 @@ class Session:
             member.nudge()
             return 0.0
         evaluation = self._evaluate(others)
-        if evaluation is not None and self._parts.takeovers.consider(member, view, evaluation):
+        considered = evaluation is not None and self._parts.takeovers.consider(member, view, evaluation)
+        self._ask_for_commits()
+        if considered:
             if self._parts.takeovers.is_under_way:
                 self._joining.asked = True
                 self._reporter.observer.begins("takeover")

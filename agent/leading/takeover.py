@@ -154,7 +154,8 @@ def worth_refusal(group: str, decision: Decision, *, asked: bool) -> str:
     allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
     if decision.before is None or decision.after is None:
         return f"what it would gain is not known ({decision.reason.value}): {words.RACKS_UNKNOWN}"
-    if decision.action in allowed and decision.before > decision.after:
+    worth = decision.action in allowed or decision.reason is Reason.MEMBER_MAY_BE_AWAY  # worth it, and not yet possible
+    if worth and decision.before > decision.after:
         return ""
     return (
         f"the gain is not worth a rebalance now ({decision.reason.value}): {decision.before:.1%} is read across "

@@ -34,6 +34,7 @@ from samerack.agent.leading.takeover import (
 )
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.agent.leading.takeover_request import TakeoverRequest
+from samerack.agent.policy import Reason
 from samerack.agent.policy.requests import RebalanceRequest
 from samerack.cluster.group import GroupView, MemberView
 from samerack.common import words
@@ -120,13 +121,17 @@ class TakeoverController:
         dry_run = asked and progress.dry_run
         gain = gain_of(view, evaluation, self.evaluator.policy_status, self._rejoin_seconds)
         parties = parties_of(member)
+        decision = self.evaluator.dry_run(evaluation)
         reason = (
             refusal(view, parties, self.leading)
             or slow_refusal(self._rejoin_seconds or 0.0, self.leading.takeover_wait_seconds)
-            or worth_refusal(view.name, self.evaluator.dry_run(evaluation), asked=asked)
+            or worth_refusal(view.name, decision, asked=asked)
         )
         if not reason and not self.request.approached:
             reason = no_position_reason(view, parties)
+        if not reason and not dry_run and decision.reason is Reason.MEMBER_MAY_BE_AWAY:
+            self.request.extend()
+            return False
         if not reason and not dry_run:
             if parties.static and not self.request.approached and ahead(view, parties.me, parties.leader):
                 self.request.approached = self.position.approach(member, view, max_ahead=MAX_AHEAD, rejoins=MAX_REJOINS)

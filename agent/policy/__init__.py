@@ -14,7 +14,7 @@ from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Changes, CrossRackShare, GroupCondition
 from samerack.agent.policy.decide import PolicyState, decide, fresh, remembering
 from samerack.agent.policy.reasons import EXEMPT, REFUSALS, TRIGGERS, WAITS, Reason
-from samerack.agent.policy.rules import SECONDS_PER_DAY, Action, Decision, Rules, rules_of
+from samerack.agent.policy.rules import SECONDS_PER_DAY, Action, Decision, rules_of
 
 __all__ = [
     "EXEMPT",
@@ -32,7 +32,6 @@ __all__ = [
     "GroupCondition",
     "PolicyState",
     "Reason",
-    "Rules",
     "decide",
     "fresh",
     "remembering",

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from samerack.agent.policy.condition import CrossRackShare, GroupCondition
-from samerack.agent.policy.rules import TOLERANCE, Rules
+from samerack.agent.policy.rules import TOLERANCE
+from samerack.settings.policy import PolicyRules
 
 UNDISTURBED_SECONDS: Final = 60.0
 MAX_OTHERS: Final = 3
@@ -70,14 +71,14 @@ class Breaker:
     cause: str = ""
 
 
-def is_open(breaker: Breaker, now: float, rules: Rules) -> bool:
+def is_open(breaker: Breaker, now: float, rules: PolicyRules) -> bool:
     """Return whether no rebalance is allowed: the pause is not over, or the first one after it is still on trial."""
     if breaker.opened is None:
         return False
     return now < breaker.opened + rules.breaker_seconds or breaker.trial is not None
 
 
-def reviewed(breaker: Breaker, condition: GroupCondition, now: float, wall: float, rules: Rules) -> Breaker:
+def reviewed(breaker: Breaker, condition: GroupCondition, now: float, wall: float, rules: PolicyRules) -> Breaker:
     """Return the breaker after a poll of the group, which is stable."""
     trial = breaker.trial
     if trial is None:
@@ -98,7 +99,7 @@ def reviewed(breaker: Breaker, condition: GroupCondition, now: float, wall: floa
     return _concluded(replace(breaker, trial=trial), trial, condition.crossing, now, rules)
 
 
-def superseded(breaker: Breaker, condition: GroupCondition, now: float, rules: Rules) -> Breaker:
+def superseded(breaker: Breaker, condition: GroupCondition, now: float, rules: PolicyRules) -> Breaker:
     """Return the breaker when the next rebalance is due before the last trial has ended."""
     trial = breaker.trial
     if trial is None:
@@ -148,7 +149,9 @@ def _has_settled(trial: Trial, condition: GroupCondition, now: float) -> bool:
     return trial.stable is not None and now - trial.stable[0] >= SETTLED_SECONDS
 
 
-def _concluded(breaker: Breaker, trial: Trial, crossing: CrossRackShare | None, now: float, rules: Rules) -> Breaker:
+def _concluded(
+    breaker: Breaker, trial: Trial, crossing: CrossRackShare | None, now: float, rules: PolicyRules
+) -> Breaker:
     """Return the breaker with the trial's result, if it is due."""
     if not trial.undisturbed:
         return breaker
@@ -176,7 +179,7 @@ def _is_near_what_was_predicted(trial: Trial, crossed: float) -> bool:
     return crossed <= trial.byte_share + (1 - MIN_PART) * trial.byte_saving + TOLERANCE
 
 
-def _failed(breaker: Breaker, now: float, rules: Rules, cause: str) -> Breaker:
+def _failed(breaker: Breaker, now: float, rules: PolicyRules, cause: str) -> Breaker:
     failures = breaker.failures + 1
     opens = breaker.opened is not None or failures >= rules.breaker_failures
     return Breaker(failures=failures, opened=now if opens else None, cause=cause)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from samerack.agent.policy.reasons import Reason
-from samerack.agent.policy.rules import Rules
+from samerack.settings.policy import PolicyRules
 
 HOUR_SECONDS: Final = 3600.0
 
@@ -21,7 +21,7 @@ class Budget:
     spent: tuple[float, ...] = ()
 
 
-def full(rules: Rules, now: float) -> Budget:
+def full(rules: PolicyRules, now: float) -> Budget:
     """Return the budget at the start."""
     return Budget(tokens=float(rules.burst), at=now)
 
@@ -31,7 +31,7 @@ def remembering(budget: Budget, times: Iterable[float]) -> Budget:
     return replace(budget, spent=tuple(sorted({*budget.spent, *times})))
 
 
-def refilled(budget: Budget, now: float, rules: Rules) -> Budget:
+def refilled(budget: Budget, now: float, rules: PolicyRules) -> Budget:
     """Return the budget as it is now."""
     at = max(budget.at, now)
     return Budget(
@@ -41,7 +41,7 @@ def refilled(budget: Budget, now: float, rules: Rules) -> Budget:
     )
 
 
-def refusal(budget: Budget, rules: Rules) -> tuple[Reason, float] | None:
+def refusal(budget: Budget, rules: PolicyRules) -> tuple[Reason, float] | None:
     """Return why a refilled budget does not allow a rebalance, and until when; None if it does."""
     if len(budget.spent) >= rules.max_per_hour:
         return Reason.HOURLY_CAP, budget.spent[-rules.max_per_hour] + HOUR_SECONDS

@@ -56,7 +56,7 @@ class Changes:
 
     Attributes:
         topics: Topics with other partitions, or with replicas or leaders in other racks.
-        members: Members in another rack, by member id.
+        members: Members in another rack: static ones by instance id, others by member id.
         traffic: Whether the weights of partitions changed.
     """
 
@@ -91,6 +91,7 @@ class GroupCondition:
         conditions: A number that changes whenever members, cluster or the racks of hosts change.
         pause_seconds: How long partitions would have no owner in a rebalance, by the group's last ones; None if there
             were none.
+        away_until: Until when a rebalance may have to wait for a member that is away (seconds, monotonic).
         pause: The operator's request to start no rebalance for racks or traffic; None without one.
     """
 
@@ -105,6 +106,7 @@ class GroupCondition:
     generation: int = 0
     conditions: int = 0
     pause_seconds: float | None = None
+    away_until: float = float("-inf")
     pause: RebalanceRequest | None = None
     owns_deleted: bool = False
 

@@ -12,8 +12,9 @@ from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.budget import Budget
 from samerack.agent.policy.condition import GroupCondition
 from samerack.agent.policy.reasons import Reason, why_cheaper
-from samerack.agent.policy.rules import TOLERANCE, Action, Decision, Rules
+from samerack.agent.policy.rules import TOLERANCE, Action, Decision
 from samerack.agent.policy.windows import next_opening
+from samerack.settings.policy import PolicyRules
 
 _ERRORS: Final = 2.0
 """A rebalance for traffic alone must save more than so many standard errors of what it saves."""
@@ -40,7 +41,7 @@ class PolicyState:
     proposed: float | None = None
 
 
-def fresh(rules: Rules, now: float) -> PolicyState:
+def fresh(rules: PolicyRules, now: float) -> PolicyState:
     """Return the state at the start: a full budget, a closed breaker."""
     return PolicyState(budget=budgets.full(rules, now), breaker=Breaker())
 
@@ -51,7 +52,7 @@ def remembering(state: PolicyState, times: Iterable[float]) -> PolicyState:
 
 
 def decide(
-    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: Rules
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
 ) -> tuple[PolicyState, Decision]:
     """Decide about a Stable group that the agent leads; return the state after it and the decision.
 
@@ -79,7 +80,7 @@ def decide(
 
 
 def _evaluate(
-    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: Rules
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
 ) -> tuple[PolicyState, Decision]:
     """Decide by what a rebalance would save, and whether that is enough."""
     if condition.present.cross_rack_share <= condition.possible.cross_rack_share + TOLERANCE:
@@ -98,11 +99,13 @@ def _evaluate(
         return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
     state, refused = _refused(state, condition, now, wall, rules)
     if refused is not None:
+        if refused[0] is Reason.MEMBER_MAY_BE_AWAY:  # now the rebalance would last as long
+            condition = replace(condition, pause_seconds=condition.away_until - now)
         return state, _decision(condition, Action.SUPPRESS, *refused)
     return _act(state, condition, now, rules)
 
 
-def _is_uncertain(condition: GroupCondition, rules: Rules) -> bool:
+def _is_uncertain(condition: GroupCondition, rules: PolicyRules) -> bool:
     """Return whether what the plan saves in bytes is within what is uncertain in it, or above the minimum by chance."""
     rates = condition.rates
     if rates is None:
@@ -111,13 +114,13 @@ def _is_uncertain(condition: GroupCondition, rules: Rules) -> bool:
 
 
 def _weigh(
-    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: Rules
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
 ) -> tuple[PolicyState, _Refusal | None]:
     """Return why the saving in bytes is not enough; None if it is, is not required, or was not measured in time."""
-    if not rules.min_bytes_per_second:
+    if not rules.min_saving_bytes_per_second:
         return state, None
     if condition.rates is not None:
-        too_little = condition.rates.saving <= rules.min_bytes_per_second
+        too_little = condition.rates.saving <= rules.min_saving_bytes_per_second
         return replace(state, unmeasured=None), (Reason.BELOW_MIN_SAVING, None) if too_little else None
     since = now if state.unmeasured is None else state.unmeasured
     left = since + rules.unmeasured_seconds - now
@@ -125,7 +128,7 @@ def _weigh(
 
 
 def _refused(
-    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: Rules
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
 ) -> tuple[PolicyState, _Refusal | None]:
     """Return why a rebalance that is worth it must wait, and until when; None if it need not."""
     if condition.pause is not None:
@@ -141,22 +144,24 @@ def _refused(
     if refusal is not None:
         reason, until = refusal
         return state, (reason, wall + until - now)
+    if condition.away_until > now:  # in mode propose too: who asks for a takeover then asks for a rebalance
+        return state, (Reason.MEMBER_MAY_BE_AWAY, wall + condition.away_until - now)
     state = replace(state, breaker=breakers.superseded(state.breaker, condition, now, rules))
     if breakers.is_open(state.breaker, now, rules):
         return state, _broken(state.breaker, now, wall, rules)
     return state, None
 
 
-def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal:
+def _broken(breaker: Breaker, now: float, wall: float, rules: PolicyRules) -> _Refusal:
     closes = (breaker.opened or 0.0) + rules.breaker_seconds
     return Reason.BREAKER_OPEN, wall + closes - now if closes > now else None
 
 
-def _act(state: PolicyState, condition: GroupCondition, now: float, rules: Rules) -> tuple[PolicyState, Decision]:
+def _act(state: PolicyState, condition: GroupCondition, now: float, rules: PolicyRules) -> tuple[PolicyState, Decision]:
     """Trigger a rebalance, or propose it."""
     reason = why_cheaper(condition)
     state = replace(state, budget=budgets.spent(state.budget))
-    if rules.proposes:
+    if rules.mode == "propose":
         return replace(state, proposed=condition.saving), _decision(condition, Action.PROPOSE, reason)
     state = replace(state, breaker=breakers.tried(state.breaker, condition, now))
     return state, _decision(condition, Action.REBALANCE, reason)

@@ -29,8 +29,8 @@ class PlanRecord:
 
     Attributes:
         at: when, in seconds.
-        subscriptions: topics by id of the members that it was for. Members with a pattern rejoin once each when a topic
-            appears, each after its own metadata refresh: that is no rejection of the plan.
+        subscriptions: topics by key of the members that it was for. Members with a pattern rejoin once each when a
+            topic appears, each after its own metadata refresh: that is no rejection of the plan.
         failed: it is a plan of the fall-back.
         withheld: partitions were withheld for the next round.
         asked: the agent itself had asked for the rebalance.

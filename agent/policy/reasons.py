@@ -30,6 +30,7 @@ class Reason(Enum):
     BREAKER_OPEN = "breaker-open"
     OUT_OF_BUDGET = "out-of-budget"
     HOURLY_CAP = "hourly-cap"
+    MEMBER_MAY_BE_AWAY = "member-may-be-away"
     PROPOSED = "proposed"
     NOTHING_TO_GAIN = "nothing-to-gain"
 
@@ -116,6 +117,10 @@ REFUSALS: Final[Mapping[Reason, Refusal]] = {
     Reason.HOURLY_CAP: Refusal(
         "there were `policy.max_per_hour` in the last hour",
         "a rebalance waits, as there were enough in the last hour",
+    ),
+    Reason.MEMBER_MAY_BE_AWAY: Refusal(
+        "a member may be dead or restarting: it has not committed lately, and its session may last",
+        "a rebalance waits until all members have shown that they run",
     ),
 }
 WAITS: Final[Mapping[str, str]] = {

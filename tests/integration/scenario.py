@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -158,10 +158,10 @@ class Scenario:
         self.participants.remove(one)
         self.former.append(one)
 
-    def redeploy(self, one: Participant) -> Member:
-        """Stop a member cleanly and start another with the same settings."""
+    def redeploy(self, one: Participant, *, rack: str = "") -> Member:
+        """Stop a member cleanly and start another with the same settings, but in another rack if one is given."""
         self.leave(one)
-        return self._sit(one.client, one.rack, one.settings)
+        return self._sit(one.client, rack or one.rack, replace(one.settings, rack=rack) if rack else one.settings)
 
     def led(self, **settings: Any) -> AgentProcess:
         """Return an agent that leads a group of three members on three clients, in three racks, all reads near."""

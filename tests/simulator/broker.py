@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,8 @@ from kafka.protocol.consumer.group import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -53,6 +55,7 @@ _REQUESTS: Final = {
         JoinGroupRequest,
         LeaveGroupRequest,
         MetadataRequest,
+        OffsetFetchRequest,
         SyncGroupRequest,
     )
 }
@@ -63,6 +66,7 @@ _NAMES: Final = {
     LeaveGroupRequest.API_KEY: "leave",
     FindCoordinatorRequest.API_KEY: "find",
     DescribeGroupsRequest.API_KEY: "describe",
+    OffsetFetchRequest.API_KEY: "commits",
 }
 VERSIONS: Final = {0: (3, 13), 1: (4, 18), 2: (1, 11), 75: (0, 0)} | {
     DescribeGroupsRequest.API_KEY: (0, 6),
@@ -71,6 +75,7 @@ VERSIONS: Final = {0: (3, 13), 1: (4, 18), 2: (1, 11), 75: (0, 0)} | {
     JoinGroupRequest.API_KEY: (0, 9),
     LeaveGroupRequest.API_KEY: (0, 5),
     MetadataRequest.API_KEY: (0, 13),
+    OffsetFetchRequest.API_KEY: (1, 10),
     SyncGroupRequest.API_KEY: (0, 5),
     ApiVersionsRequest.API_KEY: (0, 4),
 }
@@ -299,12 +304,47 @@ def _described(groups: list[str], described: Described, error: Error) -> Any:
     )
 
 
+def _commits(network: Network, _: str, request: Any, reply: Reply) -> None:
+    reply(_fetched(request, network.commits(), Error.NONE))
+
+
+def _fetched(request: Any, commits: Mapping[tuple[str, int], int], error: Error) -> Any:
+    group = OffsetFetchResponse.OffsetFetchResponseGroup
+    topic = group.OffsetFetchResponseTopics
+    return OffsetFetchResponse(
+        throttle_time_ms=0,
+        groups=[
+            group(
+                group_id=one.group_id,
+                error_code=int(error),
+                topics=[
+                    topic(
+                        name=name,
+                        partitions=[
+                            topic.OffsetFetchResponsePartitions(
+                                partition_index=number,
+                                committed_offset=offset,
+                                committed_leader_epoch=-1,
+                                metadata="",
+                                error_code=0,
+                            )
+                        ],
+                    )
+                    for (name, number), offset in commits.items()
+                ],
+            )
+            for one in request.groups
+        ],
+    )
+
+
 _HANDLERS: Final[dict[int, Callable[[Network, str, Any, Reply], None]]] = {
     HeartbeatRequest.API_KEY: _heartbeat,
     JoinGroupRequest.API_KEY: _join,
     SyncGroupRequest.API_KEY: _sync,
     LeaveGroupRequest.API_KEY: _leave,
     DescribeGroupsRequest.API_KEY: _describe,
+    OffsetFetchRequest.API_KEY: _commits,
 }
 
 
@@ -346,6 +386,8 @@ def _refused(request: Any, error: Error) -> Any:
         return _described(request.groups, Described(state=""), error)
     if key == FindCoordinatorRequest.API_KEY:
         return _found(request, -1, error)
+    if key == OffsetFetchRequest.API_KEY:
+        return _fetched(request, {}, error)
     return HeartbeatResponse(throttle_time_ms=0, error_code=int(error))
 
 

@@ -74,13 +74,15 @@ class Consumer:
         rack: str,
         topics: tuple[str, ...],
         protocols: tuple[str, ...],
+        instance: str = "",
     ) -> None:
         self.name, self.kind, self.rack, self.topics = name, kind, rack, topics
         self.host = Host(world.timeline)
-        self._protocols = protocols
+        self.protocols = protocols
         self._timeline, self._network, self._place = world.timeline, world.network, world.place
         self._random, self._owns = world.random, world.invariants.owns
-        self._instance = name if kind.static else None
+        self.instance = (instance or name) if kind.static else None
+        self._commits = world.commits.keep
         self._attempt = 0
         self._rejoins = False
         self._protocol = ""
@@ -95,6 +97,7 @@ class Consumer:
         self.leading = False
         self.stable = False
         self.owned: frozenset[Partition] = frozenset()
+        self.owned_since = 0
         self.failure = ""
         self.joins_at = 0  # when it retries JoinGroup after an error
 
@@ -107,12 +110,13 @@ class Consumer:
     def leave(self) -> None:
         """Shut down cleanly; a dynamic member sends LeaveGroup."""
         if self.member_id and not self.kind.static:
-            self._network.leave(self.host, {self.member_id: self._instance}, lambda _: None)
+            self._network.leave(self.host, {self.member_id: self.instance}, lambda _: None)
         self.crash()
 
     def crash(self) -> None:
         """End at once."""
         if self.host.alive:
+            self._commits(self)
             self.host.kill()
             self._place.listeners.remove(self._metadata_changes)
         self._take(frozenset())
@@ -134,7 +138,7 @@ class Consumer:
         )
         if self.kind.cut_short:
             metadata = b"\x00\x01" + metadata[2:]
-        return tuple((name, metadata) for name in self._protocols)
+        return tuple((name, metadata) for name in self.protocols)
 
     def finds(self, topic: str) -> None:
         """A metadata refresh shows a topic that its pattern matches, or that it does not exist any more."""
@@ -154,7 +158,7 @@ class Consumer:
         attempt = self._attempt
         request = Join(
             member_id=self.member_id,
-            instance_id=self._instance,
+            instance_id=self.instance,
             protocols=self._offer(),
             session_ms=self.kind.session_ms,
             rebalance_ms=self.kind.rebalance_ms,
@@ -187,7 +191,7 @@ class Consumer:
 
         request = Sync(
             member_id=self.member_id,
-            instance_id=self._instance,
+            instance_id=self.instance,
             generation=self.generation,
             protocol=self._protocol,
             assignments=tuple(plan.items()),
@@ -248,7 +252,7 @@ class Consumer:
         self._beat_later()
         if not self.stable or self._rejoins:
             if self._rejoins:
-                self._network.heartbeat(self.host, self.member_id, self._instance, self.generation, lambda _: None)
+                self._network.heartbeat(self.host, self.member_id, self.instance, self.generation, lambda _: None)
             return
         attempt = self._attempt
 
@@ -256,7 +260,7 @@ class Consumer:
             if attempt == self._attempt and self.stable and not self._rejoins:
                 self._heard(error)
 
-        self._network.heartbeat(self.host, self.member_id, self._instance, self.generation, answer)
+        self._network.heartbeat(self.host, self.member_id, self.instance, self.generation, answer)
 
     def _heard(self, error: Error) -> None:
         if error is Error.REBALANCE_IN_PROGRESS:
@@ -289,7 +293,8 @@ class Consumer:
 
     def _take(self, owned: frozenset[Partition]) -> None:
         if owned != self.owned:
-            self.owned = owned
+            self._commits(self)
+            self.owned, self.owned_since = owned, self._timeline.now
             self._owns(self)
 
 

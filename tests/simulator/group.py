@@ -58,6 +58,7 @@ ERRORS: dict[str, tuple[Error, ...]] = {
     "leave": _errors("UNKNOWN_MEMBER_ID FENCED_INSTANCE_ID"),
     "find": _errors("INVALID_GROUP_ID"),
     "describe": _errors(),
+    "commits": _errors(),
 }
 """The possible errors of each request of a member."""
 

@@ -25,12 +25,15 @@ from tests.simulator.group import AGENTS, Described, Error, Group, State
 from tests.simulator.guest import Guest
 
 if TYPE_CHECKING:
+    from samerack.settings.all_settings import Settings
     from tests.simulator.consumers import Consumer, Partition
     from tests.simulator.process import Process
     from tests.simulator.supervised import SupervisedAgent
     from tests.simulator.world import World
 
 _SLACK_MS: Final = 6000  # three rounds of a rebalance, and the short delays between them
+_AWAY_MS: Final = 26_000
+"""Commits show life for 8 s, or half as long again as the longest time between two: one that stops for 12 s and 5 s."""
 _KILLED_MS: Final = 2300  # the time that a killed agent process may cost: the supervisor replaces it
 AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
@@ -73,6 +76,8 @@ class Invariants:
         self._stopping: dict[str, int] = {}
         self._refusals: dict[tuple[int, str, int], deque[int]] = defaultdict(lambda: deque(maxlen=_MAX_REFUSED))
         self._changed_at = 0
+        self._away: dict[Consumer, tuple[int, bool]] = {}
+        self._returned: tuple[float, list[Process | None]] = float("-inf"), []
         self._generations: deque[int] = deque(maxlen=64)
         self.guest = Guest(world, self.fail, lambda: self._excused_until)
         self._last: Described | None = None
@@ -127,6 +132,18 @@ class Invariants:
         cost = min(milliseconds, AGENT_SESSION_MS) if whole else _KILLED_MS + 1000
         self.excuse(f"{agent.name} stops for {milliseconds} ms, whole={whole}", cost + self._world.slowest_ms())
 
+    def goes_away(self, consumer: Consumer) -> None:
+        """A client ends or stops without leaving the group, when another plan was or was not wanted."""
+        self._away[consumer] = self._world.timeline.now, self._is_another_wanted()
+
+    def returns(self, consumer: Consumer, before: Consumer) -> None:
+        """A static client is back under the instance id of another one; the agents in the group see its new id."""
+        self.note(f"{consumer.name} is back")
+        group = self._world.coordinator.group
+        if group is not None and before.member_id in group.members:
+            inside = [one.process for one in self._world.agents if any(own in group.members for own in one.ids())]
+            self._returned = self._world.timeline.now, inside
+
     # what agents do
 
     def steps(self, agent: SupervisedAgent, step: str) -> None:
@@ -160,6 +177,9 @@ class Invariants:
             return
         if not self._incomplete(agent.known_partitions()) and (gone := self._deleted(agent.known_partitions())):
             self.fail("StopsForDeleted", f"{agent.name} rebalances for {reason}, and members own deleted {min(gone)}")
+        self._check_away(agent, reason)
+        if reason == "takeover":
+            return
         policy = agent.settings.policy
         times = self._triggers[id(process)]
         times.append(now)
@@ -169,6 +189,30 @@ class Invariants:
                 self.fail(
                     "BeyondBudget",
                     f"{agent.name} rebalances {count} times in {(now - first) / 1000:.1f} s, beyond its budget",
+                )
+
+    def _check_away(self, agent: SupervisedAgent, reason: str) -> None:
+        """Each rebalance stops an eager group until a member that is away is back, or its session has ended.
+
+        An agent cannot know of a member that has gone away a moment ago, nor of one that never commits and was there
+        when the rebalance was wanted first.
+        """
+        world, now = self._world, self._world.timeline.now
+        group = world.coordinator.group
+        if group is None or not any(one in group.members for one in agent.ids()):
+            return
+        for one in world.consumers:
+            if one.member_id not in group.members or (one.host.alive and not one.host.stopped):
+                continue
+            since, wanted = self._away.get(one, (now, True))
+            commits = world.commits.every_ms and pairs_of(_assignment(group, one.member_id))
+            at, seen_by = self._returned
+            session_ms = 1000 * agent.settings.policy.member_session_seconds
+            restarts = agent.process in seen_by and _POLL_MS < now - at < session_ms
+            if not wanted or restarts or (commits and now - since > _AWAY_MS):
+                self.fail(
+                    "StoppedForAway",
+                    f"{agent.name} rebalances for {reason} while {one.name} is away since {(now - since) / 1000:.1f} s",
                 )
 
     def refused(self, agent: SupervisedAgent, process: Process, name: str, code: int) -> None:
@@ -372,11 +416,31 @@ class Invariants:
 
     def _check_plan(self, agent: SupervisedAgent, *, rested: bool) -> None:
         """The current plan reads as little across racks as possible."""
+        plan = self._plan(agent.settings)
+        if plan is None:
+            return
+        before, after = plan.before.cross_rack_share, plan.after.cross_rack_share
+        there = {topic: len(partitions) for topic, partitions in self._world.place.topics.items()}
+        deleted = self._deleted({topic: there.get(topic, 0) for one in self._world.consumers for topic in one.topics})
+        if before - after > agent.settings.policy.min_saving + 1e-9 and rested and not deleted:
+            self.fail("NotOptimal", f"{agent.name} leads a group that reads {before:.0%} across racks, not {after:.0%}")
+        if bool(np.any(plan.problem.owner < 0)):
+            self.fail("PlannedUnread", f"{agent.name} leads a group in which something is not read")
+
+    def _is_another_wanted(self) -> bool:
+        """Whether another plan reads less across racks than the present one, by more than the minimum."""
+        settings = self._world.agents[0].settings
+        plan = self._plan(settings)
+        if plan is None:
+            return False
+        return plan.before.cross_rack_share - plan.after.cross_rack_share > settings.policy.min_saving
+
+    def _plan(self, configured: Settings) -> planner.Plan | None:
+        """The best plan for the group's running clients; None if they are none."""
         world = self._world
-        name = agent.name
         group = world.coordinator.group
-        assert group is not None
-        configured = agent.settings
+        if group is None or not group.protocol:
+            return None
         mode = mode_of(group.protocol, configured.leading, rack_aware_fetch=True)
         members = []
         living = {one.member_id: one for one in world.consumers if one.host.alive}
@@ -399,15 +463,7 @@ class Invariants:
                 )
             )
         cluster = self._settled_cluster()
-        problem = problem_of(members, cluster, mode)
-        plan = planner.make_plan(problem, mode)
-        before, after = plan.before.cross_rack_share, plan.after.cross_rack_share
-        there = {topic: len(partitions) for topic, partitions in world.place.topics.items()}
-        deleted = self._deleted({topic: there.get(topic, 0) for one in members for topic in one.topics})
-        if before - after > configured.policy.min_saving + 1e-9 and rested and not deleted:
-            self.fail("NotOptimal", f"{name} leads a group that reads {before:.0%} across racks, not {after:.0%}")
-        if bool(np.any(problem.owner < 0)):
-            self.fail("PlannedUnread", f"{name} leads a group in which something is not read")
+        return planner.make_plan(problem_of(members, cluster, mode), mode) if members else None
 
     def _settled_cluster(self) -> SettledCluster:
         place = self._world.place
@@ -418,3 +474,8 @@ class Invariants:
                 for topic, partitions in place.topics.items()
             },
         )
+
+
+def _assignment(group: Group, member_id: str) -> bytes:
+    member = group.members.get(member_id)
+    return member.assignment if member is not None else b""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.membership import Hold, Membership
 from samerack.cluster.group_member import Assign, Joined
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.wire import Answer, Question
@@ -31,7 +31,7 @@ class ObservedMembership(Membership):
 
     def nudge(self) -> None:
         """As a follower, trigger a rebalance with the next join."""
-        self._process.triggers("nudge")
+        self._process.triggers("nudge" if self.hold_state is Hold.NONE else "takeover")
         super().nudge()
 
 

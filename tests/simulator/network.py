@@ -57,7 +57,7 @@ class Host:
 class Trouble:
     """A fault for requests of one kind."""
 
-    name: str  # the kind: join, sync, heartbeat, leave, find or describe
+    name: str  # the kind: join, sync, heartbeat, leave, find, describe or commits
     error: Error | None = None  # the error in the answer; None without one
     lost: bool = False  # whether the connection breaks instead of an answer
     before: bool = False  # whether it breaks before the request takes effect
@@ -74,6 +74,7 @@ class Network:
         self.available = True
         self.broker = 1  # the broker that coordinates the group
         self.troubles: list[Trouble] = []
+        self.commits: Callable[[], Mapping[tuple[str, int], int]] = dict  # the group's committed offsets
         self.outdated: Described | None = None  # the former state of the group that a new coordinator still describes
 
     def group_type(self, _: str) -> str:

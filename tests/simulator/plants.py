@@ -21,6 +21,7 @@ from samerack.agent.leading import (
 )
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.member_lives import MemberLives
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.session import Session
@@ -119,6 +120,8 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     "saves-beside-deletions": ((rebalance_evaluator, "GroupCondition", _without_deletions),),
     # the agent joins groups that it must not join
     "joins-anything": ((admission, "refusal", _always(be="")),),
+    # the agent takes every member of the group for one that runs
+    "all-alive": ((MemberLives, "away_until", _always(be=float("-inf"))),),
     # the leader never finds a rebalance worthwhile
     "asleep": ((_ladder, "TOLERANCE", 2.0),),
     # the agent stays in a group whose consumers have left, also if it learns that from JoinGroup

@@ -219,7 +219,7 @@ class Process:
         code = getattr(response, "error_code", 0)
         if name == "find":
             code = response.coordinators[0].error_code
-        elif name == "describe":
+        elif name in ("describe", "commits"):
             code = response.groups[0].error_code
         elif name == "leave":
             code = code or next((one.error_code for one in response.members if one.error_code), 0)

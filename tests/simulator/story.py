@@ -60,6 +60,10 @@ _EVENTS: Final[dict[str, tuple[Callable[..., None], dict[str, Any]]]] = {
     "a_client_leaves": (World.leave, {"number": _NUMBERS}),
     "a_client_crashes": (World.crash, {"number": _NUMBERS}),
     "a_client_stops": (World.pause, {"number": _NUMBERS, "milliseconds": _within(300, 3000, 12_000)}),
+    "a_static_client_restarts": (
+        World.restart,
+        {"number": _NUMBERS, "milliseconds": _within(1000, 6000, 25_000), "rack": st.sampled_from(RACKS)},
+    ),
     "another_application_starts": (World.change_application, {"milliseconds": _within(3000, 10_000, 90_000)}),
     "the_other_application_ends": (World.end_application, {}),
     "a_topic_is_created": (World.create_topic, {"milliseconds": _within(2000, 30_000)}),
@@ -162,6 +166,15 @@ class Story(RuleBasedStateMachine):
         self.world.move_coordinator(milliseconds, outdated=False)
         self.world.wait(1000)
         self.world.stop_agent(number)
+
+    @rule(number=_NUMBERS, milliseconds=_within(400, 3000), rack=st.sampled_from(RACKS))
+    def racks_change_while_a_client_is_away(self, number: int, milliseconds: int, rack: str) -> None:
+        """A client dies or restarts, and a moment later brokers are in other racks: its session is not over."""
+        self.world.settle()
+        self.world.restart(number, 25_000, rack)
+        self.world.crash(number + 1)
+        self.world.wait(milliseconds)
+        self.world.restless_racks(3, 2500)
 
     @rule(number=_NUMBERS)
     def a_new_coordinator_is_behind(self, number: int) -> None:

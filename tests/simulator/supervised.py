@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.policy import Reason
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.settings.election import SupervisorSettings
 from tests.simulator.agent import build, settings_of
@@ -76,6 +77,13 @@ class SupervisedAgent:
             and (self.up == self.wanted or resting)
             and (not self.up or self._watch is None or self._watch.settled)
         )
+
+    @property
+    def waits(self) -> bool:
+        """Whether a rebalance waits for signs of life of the members."""
+        parts = self.leader._parts if self.up and self.leader is not None else None
+        decision = parts.evaluator.policy_status.decision if parts is not None else None
+        return decision is not None and decision.reason is Reason.MEMBER_MAY_BE_AWAY
 
     def start(self) -> None:
         """Start the supervisor with its process."""

@@ -13,6 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from tests.simulator.agent import GROUP
+from tests.simulator.commits import Commits
 from tests.simulator.consumers import KAFKA_GO, KAFKAJS, KINDS, Consumer
 from tests.simulator.coordinator import Coordinator
 from tests.simulator.group import Error, GroupMember, State
@@ -31,6 +32,8 @@ _QUIET_TURNS: Final = 12
 _PATIENCE_MS: Final = 150_000
 _CONVERSION_MS: Final = 5000
 _LOST_MS: Final = 6000
+_COMMIT_MS: Final = (5000, 1000, 0)
+"""The intervals at which all clients of a world commit, by its seed; 0: never."""
 STEPS: Final = ("join-sent", "join-answered", "sync-sent", "synced", "reserved", "released", "reset")
 
 
@@ -70,6 +73,8 @@ class World:
         self.coordinator.record_limit = setting.record_limit
         self.network = Network(self.timeline, self.coordinator)
         self.consumers: list[Consumer] = []
+        self.commits = Commits(self, _COMMIT_MS[setting.seed % len(_COMMIT_MS)])
+        self.network.commits = self.commits.latest
         self.patterns, self.faults = setting.patterns, False
         """Whether clients find new topics, and whether requests or clients have been disturbed."""
         self.invariants = Invariants(self)
@@ -131,8 +136,8 @@ class World:
         if not self.network.available or self.network.outdated is not None:
             return "the coordinator moves"
         for agent in self.agents:
-            if not agent.at_work:
-                return f"{agent.name} is not where it should be"
+            if not agent.at_work or agent.waits:
+                return f"{agent.name} " + ("waits for signs of life" if agent.waits else "is not where it should be")
         for one in self.consumers:
             if one.host.alive and (one.host.stopped or not one.stable):
                 return f"{one.name} is not in the group"
@@ -192,6 +197,7 @@ class World:
             unheard = one.kind.static or not one.stable or not self.network.available
             session = one.kind.session_ms if unheard else 0
             self.invariants.excuse(f"{one.name} leaves", self.slowest_ms() + session)
+            self.invariants.goes_away(one)
             one.leave()
             self.wait(2 * LATENCY_MS)
 
@@ -199,12 +205,42 @@ class World:
         """A client is killed."""
         if (one := self._living(number)) is not None:
             self.invariants.excuse(f"{one.name} crashes", self.slowest_ms() + one.kind.session_ms)
+            self.invariants.goes_away(one)
             one.crash()
+
+    def restart(self, number: int, milliseconds: int, rack: str) -> None:
+        """A static client restarts, and is back under its instance id after a while, maybe in another rack."""
+        one = self._living(number)
+        if one is None or not one.kind.static or self.setting.clients != "any":
+            return
+        self.invariants.excuse(f"{one.name} restarts", self.slowest_ms() + milliseconds + one.kind.session_ms)
+        self.invariants.goes_away(one)
+        one.crash()
+        self._names += 1
+        again = Consumer(
+            self,
+            f"static-{self._names}-{rack}",
+            one.kind,
+            rack=rack,
+            topics=one.topics,
+            protocols=one.protocols,
+            instance=one.instance or "",
+        )
+
+        def back() -> None:
+            if self.coordinator.converted_at is None and not self._foreign():
+                self.consumers.append(again)
+                self.invariants.returns(again, one)
+                again.start()
+
+        self.timeline.after(milliseconds, back)
 
     def pause(self, number: int, milliseconds: int) -> None:
         """A client is suspended for a while."""
         if (one := self._living(number)) is not None and not one.host.stopped:
             self.invariants.excuse(f"{one.name} stops", self.slowest_ms() + milliseconds + one.kind.session_ms)
+            self.invariants.goes_away(one)
+            self.commits.keep(one)
             one.host.stop()
             self.timeline.after(milliseconds, one.host.go_on)
 

@@ -30,8 +30,8 @@ _PARKED_SECONDS: Final = 0.8
 """An agent's heartbeat is half a second away at most."""
 _PLAN_SECONDS: Final = 10.0
 _AWAY_SECONDS: Final = 1.0
-_FOLLOW_SECONDS: Final = 3.0
-"""An agent waits a second until it trusts a move, and then rebalances the group."""
+_FOLLOW_SECONDS: Final = 6.0
+"""An agent waits a second until it trusts a move, then for a commit of each member, and then rebalances the group."""
 _PICKS: Final = 60
 """Divisible by every number of members, brokers and partitions, so that each is equally likely."""
 
@@ -247,6 +247,15 @@ def _replicas_moved(fault: Fault) -> None:
     fault.target = f"{partition[0]}-{partition[1]} from {list(found.replicas)} to {moved}"
 
 
+def _moved_while_away(fault: Fault, spec: MemberSpec) -> None:
+    """Kill the member, and move replicas while its session lasts: who rebalances then stops all others too."""
+    fault.group.end(spec, kill=True)
+    fault.healing.callback(fault.group.start, spec)
+    _replicas_moved(fault)
+    fault.target = f"{spec.name}, {fault.target}"
+    time.sleep(_BEYOND_SESSION_SECONDS - _FOLLOW_SECONDS)
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     "worker-killed": _at_rest("worker killed", lambda _fault, agent: HITS["worker"](agent)),
     "worker-stopped": _at_rest("worker stopped for good", _worker_stopped),
@@ -271,6 +280,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "member-killed": _on_member(
         "member killed and started again", lambda fault, spec: fault.group.redeploy(spec, kill=True)
     ),
+    "member-away": _on_member("member killed, then replicas of a partition moved", _moved_while_away),
     "member-stopped-short": _on_member("member stopped for two seconds", _member_stopped(_SHORT_SECONDS)),
     "member-stopped-long": _on_member("member stopped beyond its session", _member_stopped(_BEYOND_SESSION_SECONDS)),
     **{

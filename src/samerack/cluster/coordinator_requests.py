@@ -36,6 +36,8 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
         """Prepare with a client for this group alone, and kafka-python's settings of a member; send nothing yet."""
         super().__init__(client, **config)
         self._coordinator_broker: int | None = None
+        self.lookup = object()
+        """Another object each time that the coordinator had to be looked up anew."""
         self._lookups = Attempts(REQUESTS)
         self._failure: kafka_errors.KafkaError | None = None
         self._reported: tuple[type, float] = (type(None), float("-inf"))
@@ -77,6 +79,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
     def _handle_find_coordinator_response(self, response: Any) -> Any:
         found = response.coordinators[0] if response.coordinators else response
         self._coordinator_broker = found.node_id if found.error_code == 0 else None
+        self.lookup = object()
         return super()._handle_find_coordinator_response(response)
 
     def _note(self, error: kafka_errors.KafkaError, attempts: Attempts) -> None:

@@ -26,6 +26,11 @@ FORMING_STATE: Final = "PreparingRebalance"
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
 
 
+def member_key(member_id: str, instance_id: str | None) -> str:
+    """Return what names a member in all generations: a static member keeps its instance id when it returns."""
+    return instance_id or member_id
+
+
 class DescribedGroup(Protocol):
     """One group in kafka-python's DescribeGroups response."""
 
@@ -67,6 +72,11 @@ class MemberView:
     has_assignment: bool = False
     given_data: bytes = b""
     record_bytes: int = 0
+
+    @property
+    def key(self) -> str:
+        """See `member_key`."""
+        return member_key(self.id, self.instance_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

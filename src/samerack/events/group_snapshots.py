@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Int32Array, Problem
-from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.group import GroupView, MemberView, member_key
 from samerack.cluster.racks import client_id_of
 from samerack.events.cause import GroupSnapshot, MemberSnapshot, Partition
 from samerack.protocol.values import to_pairs
@@ -25,7 +25,7 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
     """
     return GroupSnapshot(
         members={
-            key_of(member): MemberSnapshot(
+            member.key: MemberSnapshot(
                 client_id=member.client_id,
                 static=member.instance_id is not None,
                 topics=frozenset(member.subscription.topics if member.subscription is not None else ()),
@@ -49,7 +49,7 @@ def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], 
             owned.setdefault(member, set()).add((problem.topics[topic], number))
     members = {}
     for index, (member_id, instance) in enumerate(zip(problem.members, problem.instance_ids, strict=True)):
-        key = instance or member_id
+        key = member_key(member_id, instance)
         subscribed = problem.subscriptions[problem.subscription_of[index]].tolist()
         members[key] = MemberSnapshot(
             client_id=clients.get(key) or client_id_of(member_id),
@@ -69,7 +69,7 @@ def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions:
             owned.setdefault(one.member, set()).add(one.partition)
     return GroupSnapshot(
         members={
-            member.instance_id or member.id: MemberSnapshot(
+            member_key(member.id, member.instance_id): MemberSnapshot(
                 client_id=member.client_id,
                 static=member.instance_id is not None,
                 topics=member.topics,
@@ -92,12 +92,7 @@ def share_of(problem: Problem | None) -> float | None:
 def clients_of(members: Iterable[MemberView], *, agent: str) -> dict[str, str]:
     """Return client ids by key, without the agent of this instance id; also while the group rebalances."""
     return {
-        key_of(member): member.client_id
+        member.key: member.client_id
         for member in members
         if member.instance_id != agent and (member.subscription is None or member.subscription.topics)
     }
-
-
-def key_of(member: MemberView) -> str:
-    """Return a member's key: a static member keeps it over restarts."""
-    return member.instance_id or member.id

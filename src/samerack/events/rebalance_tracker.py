@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from samerack.cluster.group import EMPTY_STATES, STABLE
+from samerack.cluster.group import EMPTY_STATES, STABLE, member_key
 from samerack.events.commits import GroupCommits
 from samerack.events.event import Event
 from samerack.events.event_log import EventLog
@@ -62,7 +62,7 @@ class RebalanceTracker:
         counts = {topic: len(views) for topic, views in snapshot.cluster.topics.items()}
         for group in snapshot.groups:
             followed = self._followed(group.group)
-            keys = {member.id: member.instance_id or member.id for member in group.members}
+            keys = {member.id: member_key(member.id, member.instance_id) for member in group.members}
             if not followed.rebalances.inside:
                 self._compare(followed, group, at, counts)
             if not _is_as_before(followed.last, group):
@@ -74,7 +74,7 @@ class RebalanceTracker:
 
     def _compare(self, followed: _Followed, group: GroupTraffic, at: float, counts: dict[str, int]) -> None:
         if group.state not in _SETTLED:
-            clients = {member.instance_id or member.id: member.client_id for member in group.members}
+            clients = {member_key(one.id, one.instance_id): one.client_id for one in group.members}
             followed.rebalances.moving(clients, at, measured=True)
             return
         if group.kind == "other" or (group.state == STABLE and group.problem is None and group.members):

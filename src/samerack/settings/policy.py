@@ -78,6 +78,11 @@ class PolicyRules(Section):
         description="Longest pause that a rebalance for racks or traffic may cost, by the group's last rebalances; "
         "0: whatever it is.",
     )
+    member_session_seconds: Seconds = Field(
+        default=45.0,
+        description="The longest `session.timeout.ms` of the group's members, which brokers do not show: so long "
+        "a rebalance waits for members that may be dead or restarting. The default is that of most clients.",
+    )
     burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
     refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
     max_per_hour: int = Field(default=12, ge=1, description="Maximum of rebalances within any hour.")

@@ -38,7 +38,7 @@ class Bench:
     measured: Measured = UNMEASURED
     weigh: Weigh = unweighed
     recent: Callable[[float], Iterable[float]] = lambda _since: ()
-    pauses: Callable[[], Sequence[float]] = tuple
+    pauses: Callable[[float], Sequence[float]] = lambda _since: ()
     now: float = 1000.0
     cluster: SettledCluster = FAR
     watch: Any = field(init=False)

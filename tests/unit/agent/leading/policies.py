@@ -11,17 +11,21 @@ from samerack.agent.policy import (
     Decision,
     GroupCondition,
     PolicyState,
-    Rules,
     decide,
     fresh,
 )
 from samerack.assignors.problem import Cost
-from samerack.settings.policy import WindowSettings
+from samerack.settings.policy import PolicyRules, WindowSettings
 
-RULES = Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=100)
+RULES = PolicyRules(max_per_hour=100, max_pause_seconds=0.0, unmeasured_seconds=0.0)
 MIDNIGHT = 1_800_057_600.0  # 2027-01-16 00:00 UTC
 RACKS_CHANGED = Changes(topics=("orders",))
 NIGHT = WindowSettings(cron="0 2 * * *", minutes=120)
+
+
+def ruled(**changes: object) -> PolicyRules:
+    """These rules with other values, which need not be possible as settings."""
+    return RULES.model_copy(update=changes)
 
 
 def cost(cross_rack: int, assigned: int = 100) -> Cost:
@@ -81,7 +85,7 @@ def condition(
 class Decisions:
     """A series of decisions; the wall clock was at `wall` when the monotonic one was 0."""
 
-    rules: Rules = RULES
+    rules: PolicyRules = RULES
     wall: float = MIDNIGHT
     now: float = 0.0
     state: PolicyState = field(init=False)

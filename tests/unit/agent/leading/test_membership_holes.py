@@ -21,7 +21,7 @@ from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of
-from tests.unit.cluster.scripted_broker import CONSUMER, REBALANCE_IN_PROGRESS, ScriptedBroker
+from tests.unit.cluster.scripted_broker import CONSUMER, REBALANCE_IN_PROGRESS, TOPIC, ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS, until
 
 # kafka-python does not close the socket of a client that is closed while it connects
@@ -172,6 +172,20 @@ def test_a_parked_first_join_is_known_by_its_place_in_the_group(broker: Scripted
     assert membership.member_id == ""
     membership.describe()
     assert membership.parked_id == "agent-7"
+
+
+def test_commits_are_asked_for_beside_a_parked_join(broker: ScriptedBroker, membership: Membership) -> None:
+    """An error is raised, and who is not the coordinator any more is looked up again."""
+    broker.script = lambda api, _request: None if api == "JoinGroup" else 0
+    assert not membership.join(0.3)
+    assert membership.committed(LONGEST_SECONDS) == {(TOPIC, 0): 7}
+    before = membership.lookup
+    broker.script = lambda api, _request: {"JoinGroup": None, "OffsetFetch": 16}.get(api, 0)
+    with pytest.raises(kafka_errors.NotCoordinatorError):
+        membership.committed(LONGEST_SECONDS)
+    broker.script = lambda api, _request: None if api == "JoinGroup" else 0
+    assert membership.committed(LONGEST_SECONDS)
+    assert membership.lookup is not before
 
 
 # a coordinator that metadata do not list yet, and polls that fail

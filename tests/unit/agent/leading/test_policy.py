@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason, Rules, rules_of
+from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason, rules_of
 from samerack.agent.policy.windows import next_opening
 from samerack.settings.policy import PolicyRules, WindowSettings
-from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Decisions, condition
+from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Decisions, condition, ruled
 
 CASES = {
     "nothing to gain": (condition(7, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
@@ -69,9 +68,9 @@ CASES = {
 }
 NEEDED = [case for case, _, reason in CASES.values() if reason in EXEMPT]
 REFUSED = {
-    "propose": replace(RULES, proposes=True),
-    "outside of windows": replace(RULES, windows=(NIGHT,)),
-    "no hour left": replace(RULES, max_per_hour=0),
+    "propose": ruled(mode="propose"),
+    "outside of windows": ruled(windows=(NIGHT,)),
+    "no hour left": ruled(max_per_hour=0),
 }
 
 
@@ -98,7 +97,7 @@ def test_each_condition_has_its_decision(case: GroupCondition, action: Action, r
 )
 def test_a_pause_is_a_cost(pause: float | None, most: float, action: Action) -> None:
     """Where members are busy for 40 s per poll, each rebalance stops the group for that long."""
-    run = Decisions(rules=replace(RULES, max_pause_seconds=most))
+    run = Decisions(rules=ruled(max_pause_seconds=most))
     decision = run.decide(condition(50, 10, pause_seconds=pause))
     assert (decision.action, decision.pause_seconds) == (action, pause)
     assert (decision.reason is Reason.PAUSE_TOO_LONG) == (action is Action.SUPPRESS)
@@ -108,7 +107,7 @@ def test_a_pause_is_a_cost(pause: float | None, most: float, action: Action) -> 
 
 @pytest.mark.parametrize("case", NEEDED)
 @pytest.mark.parametrize("rules", REFUSED.values(), ids=REFUSED.keys())
-def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, case: GroupCondition) -> None:
+def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: PolicyRules, case: GroupCondition) -> None:
     """Partitions and second rounds are followed in any mode, at any time, on an empty budget, and spend nothing."""
     run = Decisions(rules=rules)
     run.spend(3)
@@ -140,7 +139,7 @@ def test_an_empty_budget_gains_one_token_in_the_refill_time() -> None:
 
 def test_no_more_in_an_hour_than_the_cap() -> None:
     """After the hourly cap a trigger waits until the first rebalance of the hour is an hour old, despite tokens."""
-    run = Decisions(rules=replace(RULES, burst=9, max_per_hour=2))
+    run = Decisions(rules=ruled(burst=9, max_per_hour=2))
     assert run.decide(condition(50)).action is Action.REBALANCE
     assert run.decide(condition(50, conditions=1), after=600).action is Action.REBALANCE
     waits = run.decide(condition(50, conditions=2), after=600)
@@ -151,7 +150,7 @@ def test_no_more_in_an_hour_than_the_cap() -> None:
 
 def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
     """The decision has the time when the next window opens; the trigger is followed until the window closes."""
-    run = Decisions(rules=replace(RULES, windows=(NIGHT,)))
+    run = Decisions(rules=ruled(windows=(NIGHT,)))
     waits = run.decide(condition(50))
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
     assert run.decide(condition(50), after=7199).action is Action.SUPPRESS
@@ -162,7 +161,7 @@ def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
 
 def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
     """A saving of exactly the least bytes is not enough, however many partitions it is."""
-    run = Decisions(rules=replace(RULES, min_bytes_per_second=400.0))
+    run = Decisions(rules=ruled(min_saving_bytes_per_second=400.0))
     enough, too_little = condition(50, rates=(500.1, 100.0)), condition(50, rates=(500.0, 100.0))
     assert run.decide(too_little).reason is Reason.BELOW_MIN_SAVING
     assert run.decide(enough).action is Action.REBALANCE
@@ -177,7 +176,7 @@ def test_a_saving_by_rounded_weights_alone_is_below_the_least() -> None:
 
 def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
     """Without measured bytes the share decides after a wait; the wait restarts when they are missing again."""
-    run = Decisions(rules=replace(RULES, min_bytes_per_second=400.0, unmeasured_seconds=600.0))
+    run = Decisions(rules=ruled(min_saving_bytes_per_second=400.0, unmeasured_seconds=600.0))
     waits = run.decide(condition(50), after=5)
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.NOT_MEASURED, MIDNIGHT + 605)
     assert run.decide(condition(50), after=599).reason is Reason.NOT_MEASURED
@@ -199,12 +198,12 @@ def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
 def test_the_greater_of_bytes_and_dollars_counts(least: dict[str, float], bytes_per_second: float) -> None:
     """Both minimums must be exceeded; dollars are converted to bytes by the price."""
     rules = rules_of(PolicyRules.model_validate(least), dollars_per_byte=1e-6)
-    assert rules.min_bytes_per_second == pytest.approx(bytes_per_second)
+    assert rules.min_saving_bytes_per_second == pytest.approx(bytes_per_second)
 
 
 def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
     """A proposal is made once, and again when the gain since then exceeds the minimum saving."""
-    run = Decisions(rules=replace(RULES, proposes=True))
+    run = Decisions(rules=ruled(mode="propose"))
     assert run.decide(condition(50, 30)).action is Action.PROPOSE
     stands = run.decide(condition(50, 30), after=1000)
     assert (stands.action, stands.reason) == (Action.NOTHING, Reason.PROPOSED)
@@ -221,7 +220,7 @@ def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
     assert Decisions().decide(last).reason is Reason.SECOND_ROUND
     assert Decisions().decide(after).action is Action.NOTHING
     stuck = condition(withheld=1, rounds=MAX_ROUNDS + 1, partitions_changed=True)
-    for rules, most in ((RULES, 3), (replace(RULES, max_per_hour=2), 2)):
+    for rules, most in ((RULES, 3), (ruled(max_per_hour=2), 2)):
         run = Decisions(rules=rules)
         decisions = [run.decide(stuck) for _ in range(20)]
         followed = [one.reason for one in decisions if one.action is Action.REBALANCE]
@@ -231,7 +230,7 @@ def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
 @given(least=st.integers(0, 100), present=st.integers(0, 100), possible=st.integers(0, 100))
 def test_acts_exactly_beyond_the_least_saving(least: int, present: int, possible: int) -> None:
     """A saving above the least in whole points acts and the least itself does not, despite float rounding."""
-    run = Decisions(rules=replace(RULES, min_saving=least / 100))
+    run = Decisions(rules=ruled(min_saving=least / 100))
     assert (run.decide(condition(present, possible)).action is Action.REBALANCE) == (present - possible > least)
 
 

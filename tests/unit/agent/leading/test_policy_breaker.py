@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason, Rules
+from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason
 from samerack.agent.policy.breaker import MAX_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS, UNDISTURBED_SECONDS, is_open
 from samerack.agent.policy.budget import HOUR_SECONDS
 from samerack.agent.policy.windows import next_opening
-from samerack.settings.policy import WindowSettings
-from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Decisions, condition
+from samerack.settings.policy import PolicyRules, WindowSettings
+from tests.unit.agent.leading.policies import MIDNIGHT, Decisions, condition, ruled
 
-HASTY = replace(RULES, burst=100, breaker_failures=3, breaker_seconds=3600.0)
+HASTY = ruled(burst=100, breaker_failures=3, breaker_seconds=3600.0)
 WORTH_IT = condition(50, 10)
 WELL = condition(10, 10)
 QUIET = UNDISTURBED_SECONDS
@@ -24,7 +24,7 @@ QUIET = UNDISTURBED_SECONDS
 
 def triggered(case: GroupCondition = WORTH_IT, **rules: object) -> Decisions:
     """A run that has just triggered a rebalance."""
-    run = Decisions(rules=replace(HASTY, **rules))  # type: ignore[arg-type]  # of any of its fields
+    run = Decisions(rules=HASTY.model_copy(update=rules))
     assert run.decide(case).action is Action.REBALANCE
     return run
 
@@ -177,7 +177,7 @@ def test_changed_conditions_void_a_trial(*, opened: bool) -> None:
 
 def test_a_proposal_is_on_no_trial() -> None:
     """A proposal changes nothing, so it is not on trial."""
-    run = Decisions(rules=replace(HASTY, proposes=True))
+    run = Decisions(rules=HASTY.model_copy(update={"mode": "propose"}))
     run.decide(WORTH_IT)
     assert not on_trial(run)
 
@@ -188,10 +188,10 @@ def test_a_proposal_is_on_no_trial() -> None:
 Steps: TypeAlias = list[tuple[float, GroupCondition]]
 
 ANY_RULES = st.builds(
-    Rules,
-    proposes=st.booleans(),
+    ruled,
+    mode=st.sampled_from(["act", "propose"]),
     min_saving=st.sampled_from([0.0, 0.05]),
-    min_bytes_per_second=st.sampled_from([0.0, 200.0]),
+    min_saving_bytes_per_second=st.sampled_from([0.0, 200.0]),
     unmeasured_seconds=st.sampled_from([0.0, 600.0]),
     burst=st.integers(1, 4),
     refill_seconds=st.floats(1.0, 300.0),
@@ -222,7 +222,7 @@ def spends(case: GroupCondition, decision: Decision) -> bool:
 
 
 @given(steps=STEPS, rules=ANY_RULES)
-def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
+def test_no_history_overdraws_the_budget(steps: Steps, rules: PolicyRules) -> None:
     """The cap bounds what is spent in any hour, the burst and the refill bound it over any time."""
     run, spent = Decisions(rules=rules), list[float]()
     for pause, case in steps:
@@ -235,7 +235,7 @@ def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
 
 
 @given(steps=STEPS, rules=ANY_RULES)
-def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: Steps, rules: Rules) -> None:
+def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: Steps, rules: PolicyRules) -> None:
     """Never in propose mode, outside of windows, or with an open breaker; never for less than the minimum saving."""
     run = Decisions(rules=rules)
     for pause, case in steps:
@@ -243,17 +243,21 @@ def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: S
         decision = run.decide(case, after=pause)
         if decision.action is not Action.REBALANCE or decision.reason in EXEMPT:
             continue
-        assert not rules.proposes
+        assert rules.mode == "act"
         assert not refused
         assert not rules.windows or next_opening(rules.windows, MIDNIGHT + run.now) is None
         assert decision.before is not None
         assert decision.after is not None
         assert decision.before - decision.after > rules.min_saving
-        assert case.rates is None or case.rates.saving > rules.min_bytes_per_second or not rules.min_bytes_per_second
+        assert (
+            case.rates is None
+            or case.rates.saving > rules.min_saving_bytes_per_second
+            or not rules.min_saving_bytes_per_second
+        )
 
 
 @given(steps=STEPS, rules=ANY_RULES)
-def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rules) -> None:
+def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: PolicyRules) -> None:
     """Second rounds and changed partitions are always followed, and a wait ends in the future."""
     run = Decisions(rules=rules)
     for pause, case in steps:
@@ -266,7 +270,7 @@ def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rule
 
 
 @given(steps=STEPS, rules=ANY_RULES)
-def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> None:
+def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: PolicyRules) -> None:
     """A closed breaker has too few failures to open; an open one allows nothing for its time, then one at a time."""
     run = Decisions(rules=rules)
     for pause, case in steps:

@@ -27,6 +27,15 @@ from tests.unit.agent.values import RACKS, cluster, group, member
 RATES: Mapping[Partition, Rate] = {
     ("t", number): Rate(value=value, error=0.0, seconds=480.0) for number, value in enumerate((100.0, 1.0, 20.0, 3.0))
 }
+STATIC = group(
+    member("i-1", "t", rack="a", assigned=from_pairs([("t", 0), ("t", 1)]), instance_id="i"),
+    member("j-1", "t", rack="b", assigned=from_pairs([("t", 2), ("t", 3)]), instance_id="j"),
+)
+RETURNED = group(
+    member("i-2", "t", rack="b", assigned=from_pairs([("t", 0), ("t", 1)]), instance_id="i"),
+    member("j-2", "t", rack="a", assigned=from_pairs([("t", 2), ("t", 3)]), instance_id="j"),
+)
+"""The same static members after a restart, in each other's racks."""
 SWAPPED = group(
     member("m-a", "t", rack="b", assigned=from_pairs([("t", 0), ("t", 1)])),
     member("m-b", "t", rack="a", assigned=from_pairs([("t", 2), ("t", 3)])),
@@ -95,6 +104,20 @@ def test_what_has_changed_since_the_plan_is_found_once_and_is_the_reason(
     condition = bench.evaluation().condition
     assert condition.changes == changes
     assert why_cheaper(condition) is reason
+
+
+def test_static_members_that_return_in_other_racks_are_the_reason() -> None:
+    """Two generations are compared by instance id: a restart gives a static member another member id."""
+    bench = Bench(cluster=NEAR)
+    plan = bench.evaluation(STATIC).plan
+    bench.assigning.sent = Sent(generation=1, plan=plan, cluster=NEAR, seconds=0.0, members=2, subscriptions={})
+    before = bench.evaluation(STATIC).condition.conditions
+    same = group(*(replace(one, id=f"{one.id}-again") for one in STATIC.members))
+    assert bench.evaluation(same).condition.conditions == before, "nothing has changed that planning goes by"
+    condition = bench.evaluation(RETURNED).condition
+    assert condition.changes == Changes(members=("i", "j"))
+    assert why_cheaper(condition) is Reason.MEMBERS_RACKS_CHANGED
+    assert condition.conditions == before + 1
 
 
 def test_rates_are_summed_by_what_crosses_racks() -> None:
@@ -229,11 +252,27 @@ def test_a_group_with_an_unknown_topic_is_not_evaluated() -> None:
 
 def test_the_pause_is_that_of_the_last_rebalances() -> None:
     """The median of what was seen is expected, and decides; without any it is not known."""
-    decision, _ = Bench(pauses=lambda: (0.0, 24.0, 21.0), policy={"max_pause_seconds": 10}).decide()
+    decision, _ = Bench(pauses=lambda _since: (0.0, 24.0, 21.0), policy={"max_pause_seconds": 10}).decide()
     assert (decision.reason, decision.pause_seconds) == (Reason.PAUSE_TOO_LONG, 21.0)
     assert Bench().decide()[0].pause_seconds is None
-    log = EventLog()
+    log = EventLog(clock=lambda: 200.0)
     for number, seconds in enumerate((30.0, None, 1.0, 2.0, 3.0, 4.0)):
-        log.add("rebalance", "orders", generation=number, pause_seconds=seconds)
+        log.add("rebalance", "orders", generation=number, pause_seconds=seconds, ago=100.0 - number)
     log.add("rebalance", "other", pause_seconds=9.0)
-    assert _pauses(log, "orders") == (4.0, 3.0, 2.0, 1.0)
+    assert _pauses(log, "orders", 0.0) == (4.0, 3.0, 2.0, 1.0)
+    assert _pauses(log, "orders", 104.5) == (4.0,)
+
+
+def test_a_pause_that_was_long_for_once_is_forgotten() -> None:
+    """Only pauses of the last six hours count, by the wall clock, so also after a restart."""
+    sinces: list[float] = []
+
+    def pauses(since: float) -> tuple[float, ...]:
+        sinces.append(since)
+        return (25.0,) if since < MIDNIGHT else ()
+
+    bench = Bench(pauses=pauses, policy={"max_pause_seconds": 10})
+    assert bench.decide()[0].reason is Reason.PAUSE_TOO_LONG
+    bench.now += 6 * 3600.0
+    assert bench.decide()[0].action is Action.REBALANCE
+    assert sinces == [MIDNIGHT + 1000.0 - 6 * 3600.0, MIDNIGHT + 1000.0]

@@ -20,6 +20,7 @@ from tests.simulator.deploys import restarts_until_led
 from tests.simulator.desk import play
 from tests.simulator.group import AGENTS, State
 from tests.simulator.invariants import ViolationError
+from tests.simulator.place import RACKS
 from tests.simulator.plants import PLANTS
 from tests.simulator.scenarios import SCENARIOS
 from tests.simulator.story import play_story
@@ -29,12 +30,13 @@ _DATA: Final = Path(__file__).parents[3] / "data" / "coordinator"
 STORIES = max(8, settings().max_examples // 4)
 MAX_SEEDS = 1000
 _FOUND = [
-    ("stays", "DidNotLeave", 7),
-    ("deaf-to-partitions", "Unread", 84),
-    ("stays-alone", "StaysAlone", 0),
-    ("plans-without-topics", "LeftOut", 7),
-    ("joins-anything", "ForbiddenGroup", 0),
-    ("deaf-to-the-end", "EndsLate", 28),
+    ("stays", "StaysAlone", 49),
+    ("deaf-to-partitions", "Unread", 2),
+    ("stays-alone", "StaysAlone", 3),
+    ("plans-without-topics", "LeftOut", 2),
+    ("joins-anything", "ForbiddenGroup", 3),
+    ("deaf-to-the-end", "EndsLate", 1),
+    ("all-alive", "StoppedForAway", 15),
 ]
 """A mistake, what is violated by it, and the seed from which on it is searched."""
 _FOUND_LATER = [
@@ -93,6 +95,36 @@ def test_nothing_is_violated() -> None:
 def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
     """A mistake is found within a thousand seeds; the search starts where it was found, to take a second."""
     assert type(_found(plant, first)).__name__ == kind
+
+
+# members that are away
+
+
+def _racks_change_while_a_member_is_away(commits: int, *, static: bool) -> None:
+    with _world(seed=commits, initial_delay_ms=3000) as world:
+        world.start_agent(0)
+        world.wait(2000)
+        for rack in RACKS:
+            world.join("static" if static else "default", rack)
+        world.settle()
+        if static:
+            world.restart(0, 1000, RACKS[0])
+            world.wait(4000)
+            world.restart(1, 25_000, RACKS[1])
+        else:
+            world.crash(2)
+        world.wait(1000)
+        world.restless_racks(1, 5000)
+        world.sleep(3_600_000)
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["dead", "restarting"])
+@pytest.mark.parametrize("commits", [0, 1, 2], ids=["5 s", "1 s", "never"])
+def test_no_rebalance_is_chosen_while_a_member_is_away(commits: int, *, static: bool) -> None:
+    """Whether members commit or not: an hour later the group reads by the new racks, and nobody was stopped for it."""
+    _racks_change_while_a_member_is_away(commits, static=static)
+    with PLANTS["all-alive"](), pytest.raises(ViolationError, match="is away"):
+        _racks_change_while_a_member_is_away(commits, static=static)
 
 
 # initial rebalances

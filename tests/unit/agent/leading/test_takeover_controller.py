@@ -37,6 +37,7 @@ class _Evaluator:
     """Replaces the evaluator: gives the decision that is set, and counts what is spent."""
 
     action: Action = Action.REBALANCE
+    reason: Reason = Reason.RACKS_CHANGED
     after: float = 0.0
     policy_status: Any = field(
         default_factory=lambda: SimpleNamespace(saved_bytes_per_second=None, saved_dollars_per_day=None)
@@ -44,7 +45,7 @@ class _Evaluator:
     spent: int = 0
 
     def dry_run(self, _: Evaluation) -> Decision:
-        return Decision(action=self.action, reason=Reason.RACKS_CHANGED, before=0.5, after=self.after)
+        return Decision(action=self.action, reason=self.reason, before=0.5, after=self.after)
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
         self.spent += 1
@@ -148,6 +149,23 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
     assert progress.gain is not None
     assert (progress.gain.rejoin_seconds, progress.gain.pause_seconds_at_most) == (0.5, 6.0)
     assert (stage.joining.done, stage.approached, stage.evaluator.spent) == ([], 0, 0)
+
+
+def test_it_waits_while_a_member_may_be_away() -> None:
+    """A request stays open until all members have shown life: all would wait for one that is away. A dry run ends."""
+    away = _Evaluator(action=Action.SUPPRESS, reason=Reason.MEMBER_MAY_BE_AWAY)
+    stage = Stage(evaluator=away)
+    stage.ask()
+    for _ in range(10):
+        assert not stage.consider()
+        stage.now += 4.0
+    assert (stage.progress.outcome, stage.joining.done) == (TakeoverOutcome.ASKED, [])
+    away.action, away.reason = Action.REBALANCE, Reason.RACKS_CHANGED
+    assert stage.consider()
+    stage = Stage(evaluator=_Evaluator(action=Action.SUPPRESS, reason=Reason.MEMBER_MAY_BE_AWAY))
+    stage.ask(dry_run=True)
+    assert not stage.consider()
+    assert stage.progress.outcome is TakeoverOutcome.WOULD
 
 
 @pytest.mark.parametrize(
