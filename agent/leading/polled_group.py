@@ -87,5 +87,6 @@ class PolledGroup:
         if self._reporter.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
             self._reporter.trouble = ""
         assigning.see(others)
+        self._parts.evictions.see(view)
         first = is_first(view, member.member_id, member.leader_id)
         self._parts.publish(others, first=first, condition=self._parts.evaluator.condition)

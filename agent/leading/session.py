@@ -191,6 +191,8 @@ class Session:
             member.nudge()
             return 0.0
         evaluation = self._evaluate(others)
+        if evaluation is not None and not evaluation.condition.partitions_changed:
+            self._parts.position.check_shares(member, others)
         if evaluation is not None and self._parts.takeovers.consider(member, view, evaluation):
             if self._parts.takeovers.is_under_way:
                 self._joining.asked = True
