@@ -27,6 +27,8 @@ Partition = tuple[str, int]
 _AGAIN_MS: Final = 100
 _METADATA_MS: Final = 1000
 _SOUND: Final = ("range", "roundrobin")
+_AWAITED_MS: Final = 6500  # so long an agent may wait for who was evicted
+_RESTARTS_MS: Final = (10_000, 20_000, 40_000, 60_000)  # as Kubernetes does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Kind:
     cut_short: bool = False
     join_backoff_ms: int = 0  # how long it waits after a JoinGroup that failed (kafka-go)
     assigns_to_all: bool = False  # as leader it gives partitions to all, whatever they subscribe to (kafkajs)
+    ends_at_errors: bool = False  # an error of JoinGroup ends it, and it is started again after a pause (samsa)
 
 
 KINDS: Final = {
@@ -56,6 +59,7 @@ KINDS: Final = {
 }
 KAFKA_GO: Final = Kind(version=0, sends_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)
 KAFKAJS: Final = Kind(version=1, sends_rack=False, heartbeat_ms=3000, assigns_to_all=True)
+SAMSA: Final = Kind(sends_rack=False, assigns_to_all=True, ends_at_errors=True)
 """Kinds for groups of one kind: they share no protocol with others, or only if none of them leads."""
 
 
@@ -76,7 +80,7 @@ class Consumer:
         self.host = Host(world.timeline)
         self._protocols = protocols
         self._timeline, self._network, self._place = world.timeline, world.network, world.place
-        self._random, self._owns = world.random, world.invariants.owns
+        self._random, self._owns, self._ended = world.random, world.invariants.owns, world.invariants.ended
         self._instance = name if kind.static else None
         self._attempt = 0
         self._rejoins = False
@@ -93,6 +97,7 @@ class Consumer:
         self.owned: frozenset[Partition] = frozenset()
         self.failure = ""
         self.joins_at = 0  # when it retries JoinGroup after an error
+        self._ends = 0  # how often an error has ended it
 
     def start(self) -> None:
         """Start the client: it joins the group."""
@@ -160,6 +165,10 @@ class Consumer:
         self._network.join(self.host, request, answer)
 
     def _joined(self, answer: Joined) -> None:
+        # a JoinGroup v2 is not asked for a member id
+        if self.kind.ends_at_errors and answer.error not in (Error.NONE, Error.MEMBER_ID_REQUIRED):
+            self._start_again()
+            return
         if self._failed(answer.error, answer.member_id):
             return
         self.member_id, self.generation, self._protocol = answer.member_id, answer.generation, answer.protocol
@@ -220,6 +229,17 @@ class Consumer:
         self.joins_at = self._timeline.now + wait
         self.host.later(wait, self._join)
         return True
+
+    def _start_again(self) -> None:
+        """The client has ended without LeaveGroup; its supervisor starts it again."""
+        wait = _RESTARTS_MS[min(self._ends, len(_RESTARTS_MS) - 1)]
+        self._ends += 1
+        self._ended(self, wait)
+        self.member_id, self.generation, self.stable = "", -1, False
+        self._attempt += 1
+        self._take(frozenset())
+        self.joins_at = self._timeline.now + min(wait, _AWAITED_MS)
+        self.host.later(wait, self._join)
 
     # heartbeats and metadata
 

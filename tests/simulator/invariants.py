@@ -217,6 +217,11 @@ class Invariants:
                 names = f"{other.name} and {consumer.name}"
                 self.fail("OwnedTwice", f"{min(both)} is owned by {names} in generation {consumer.generation}")
 
+    def ended(self, consumer: Consumer, milliseconds: int) -> None:
+        """An error of JoinGroup has ended a client, which is started again after this time."""
+        self.guest.ended(consumer)
+        self.excuse(f"{consumer.name} has ended", milliseconds + consumer.kind.session_ms + self._world.slowest_ms())
+
     # at every moment
 
     def check(self) -> None:
@@ -313,7 +318,7 @@ class Invariants:
 
     def settled(self, *, rested: bool = False) -> None:
         """Check that each partition is read and, if an agent leads and its budget is refilled, at the least cost."""
-        missing = self._unread()
+        missing = self.unread()
         if missing:
             self.fail("Unread", f"nobody reads {sorted(missing)}")
         group = self._world.coordinator.group
@@ -333,7 +338,7 @@ class Invariants:
             return True
         return bool(self._unassigned())
 
-    def _unread(self) -> set[Partition]:
+    def unread(self) -> set[Partition]:
         """Partitions of subscribed topics that no client owns, and owned ones that do not exist."""
         living = [one for one in self._world.consumers if one.host.alive]
         return self._beyond([one.owned for one in living], wanted=bool(living))

@@ -19,6 +19,7 @@ from samerack.agent.leading import (
     session,
 )
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
+from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.polled_group import PolledGroup
@@ -131,6 +132,8 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     "errors-end-it": ((leader.GroupLeader, "_turn", _turn), (PolledGroup, "poll", _poll)),
     # a failed DescribeGroups ends the turn, so that the agent does not join while the group waits for it
     "polls-end-turns": ((PolledGroup, "poll", _poll),),
+    # the agent forgets that members did not come back after it had evicted them
+    "evicts-again": ((Evictions, "reason", property(_always(be=""))),),
     # the agent retries at once, without a pause
     "no-pauses": ((Attempts, "pause_seconds", property(_always(be=0.0))),),
 }

@@ -142,6 +142,28 @@ def test_clients_that_pause_after_a_failed_join_get_their_partitions_in_time(cli
     assert seconds[1] - seconds[0] <= 1.0
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_members_to_which_an_error_of_join_group_is_fatal_end_once(*, restarted: bool) -> None:
+    """Members of samsa were evicted at each birth; after the first they read, over a restart of the agent too."""
+    with _world(seed=1, initial_delay_ms=3000, clients="samsa") as world:
+        world.start_agent(0)
+        world.settle()
+        for rack in "abc":
+            world.join("samsa", rack)
+        world.wait(9000)
+        if restarted:
+            world.kill_agent(0)
+        world.settle()
+        assert not world.invariants.unread()
+        while any(one.host.alive for one in world.consumers):
+            world.leave(0)
+        world.settle()
+        for rack in "abc":
+            world.join("samsa", rack)
+        world.settle()
+        assert not world.invariants.unread()
+
+
 # deploys
 
 
