@@ -12,6 +12,7 @@ from lab.sandbox.members.lines import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import GroupMember, Joined
+from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment, encode_assignment
 from samerack.protocol.values import NO_PARTITIONS, Assignment, from_pairs, to_pairs
 
@@ -50,8 +51,10 @@ class _Raw(GroupMember):
         try:
             return await super()._answered(sent)
         except kafka_errors.KafkaError as error:
-            self.has_ended = self._ends_at_errors and not isinstance(error, kafka_errors.MemberIdRequiredError)
-            raise
+            if not self._ends_at_errors or isinstance(error, kafka_errors.MemberIdRequiredError):
+                raise
+            self.has_ended = True
+            raise AgentError(str(error)) from error  # which no join is repeated after
 
     def protocol_type(self) -> str:
         return "consumer"
@@ -128,9 +131,9 @@ class RawMember:
                 try:
                     member.poll_heartbeat()
                     member.join(_TURN_SECONDS)
+                except AgentError:
+                    return
                 except kafka_errors.KafkaError:
-                    if member.has_ended:
-                        return
                     self._ended.wait(_TURN_SECONDS)
             member.leave()
         finally:

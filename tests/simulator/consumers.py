@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Partition = tuple[str, int]
 _AGAIN_MS: Final = 100
 _METADATA_MS: Final = 1000
+_FOR_GOOD: Final = (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL, Error.GROUP_MAX_SIZE_REACHED)
+"""Errors after which no client joins again by itself."""
 _SOUND: Final = ("range", "roundrobin")
 _AWAITED_MS: Final = 6500  # so long an agent may wait for who was evicted
 _RESTARTS_MS: Final = (10_000, 20_000, 40_000, 60_000)  # as Kubernetes does
@@ -166,7 +168,7 @@ class Consumer:
 
     def _joined(self, answer: Joined) -> None:
         # a JoinGroup v2 is not asked for a member id
-        if self.kind.ends_at_errors and answer.error not in (Error.NONE, Error.MEMBER_ID_REQUIRED):
+        if self.kind.ends_at_errors and answer.error not in (Error.NONE, Error.MEMBER_ID_REQUIRED, *_FOR_GOOD):
             self._start_again()
             return
         if self._failed(answer.error, answer.member_id):
@@ -212,7 +214,7 @@ class Consumer:
         """React to an error; return whether there was one."""
         if error is Error.NONE:
             return False
-        if error in (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL, Error.GROUP_MAX_SIZE_REACHED):
+        if error in _FOR_GOOD:
             self.failure = error.name
             self.crash()
             return True
