@@ -10,11 +10,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from samerack.plugins.planning import NAMES, Member, Replicas
-from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription
+from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import string_hash
 from samerack.protocol.sticky import COOPERATIVE_STICKY
-from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.values import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.java_maps import put_order
 from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
 from tests.simulator.network import Host
@@ -48,6 +48,7 @@ class Kind:
     cut_short: bool = False
     join_backoff_ms: int = 0  # how long it waits after a JoinGroup that failed (kafka-go)
     assigns_to_all: bool = False  # as leader it gives partitions to all, whatever they subscribe to (kafkajs)
+    counts_everybody: bool = False  # as leader it counts members without topics in the shares (@platformatic/kafka)
     ends_at_errors: bool = False  # an error of JoinGroup ends it, and it is started again after a pause (samsa)
 
 
@@ -62,6 +63,7 @@ KINDS: Final = {
 KAFKA_GO: Final = Kind(version=0, sends_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)
 KAFKAJS: Final = Kind(version=1, sends_rack=False, heartbeat_ms=3000, assigns_to_all=True)
 SAMSA: Final = Kind(sends_rack=False, assigns_to_all=True, ends_at_errors=True)
+PLATFORMATIC: Final = Kind(counts_everybody=True)
 """Kinds for groups of one kind: they share no protocol with others, or only if none of them leads."""
 
 
@@ -326,6 +328,8 @@ def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str
     if kind.cut_short and any(int.from_bytes(metadata[:2], "big") > 1 for _, _, metadata in joined.members):
         return {member_id: b"" for member_id, _, _ in joined.members}
     subscriptions = {member_id: read_subscription(metadata) for member_id, _, metadata in joined.members}
+    if kind.counts_everybody:
+        return _shares_of_everybody(joined, place)
     first = put_order([*subscriptions], string_hash)[0]
     everything = tuple({topic for one in subscriptions.values() for topic in one.topics})
     members = []
@@ -342,3 +346,18 @@ def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str
 
     name = joined.protocol if joined.protocol in NAMES else "range"
     return Member(name=name).plan(members, replicas_of)
+
+
+def _shares_of_everybody(joined: Joined, place: Place) -> dict[str, bytes]:
+    """Each member that reads gets a share of all members', and all but the last one what is left then."""
+    readers = [member_id for member_id, _, metadata in joined.members if read_subscription(metadata).topics]
+    topics = {topic for _, _, metadata in joined.members for topic in read_subscription(metadata).topics}
+    partitions = [(topic, number) for topic in sorted(topics) for number in range(len(place.topics.get(topic, ())))]
+    share = len(partitions) // len(joined.members)
+    given = {member_id: partitions[index * share : (index + 1) * share] for index, member_id in enumerate(readers)}
+    for index, partition in enumerate(partitions[len(readers) * share :]):
+        given[readers[index % max(1, len(readers) - 1)]].append(partition)
+    return {
+        member_id: encode_assignment(Assignment(version=0, partitions=from_pairs(sorted(given.get(member_id, ())))))
+        for member_id, _, _ in joined.members
+    }

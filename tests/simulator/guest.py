@@ -24,7 +24,7 @@ ALONE_MS: Final = 2500
 RETENTION_MS: Final = 60_000  # `offsets.retention.minutes`, shortened
 _CLEANING_MS: Final = 5000  # the broker's cleaner may see a state that lasts this long
 _BACK_MS: Final = 4000
-_BIRTH_MS: Final = 9000  # the evictions of one birth are within this time
+_INITIAL_MS: Final = 9000  # the evictions of one birth are within this time
 _CONVERTED_MS: Final = 15_000
 
 
@@ -51,7 +51,7 @@ class Guest:
     def ended(self, consumer: Consumer) -> None:
         """An error of JoinGroup has ended a client: an agent may cause that once, and then knows it."""
         agent, now = self._evicted.get(consumer.member_id), self._world.timeline.now
-        if agent is not None and now - self._ended.setdefault(agent, now) > _BIRTH_MS:
+        if agent is not None and now - self._ended.setdefault(agent, now) > _INITIAL_MS:
             self._fail("EndedAgain", f"{agent} evicts {consumer.name}, which ends, although others have ended before")
 
     def check(self) -> None:

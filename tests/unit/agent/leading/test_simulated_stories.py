@@ -35,6 +35,7 @@ _FOUND = [
     ("plans-without-topics", "LeftOut", 2),
     ("joins-anything", "ForbiddenGroup", 3),
     ("deaf-to-the-end", "EndsLate", 1),
+    ("evicts-again", "EndedAgain", 24),
 ]
 """A mistake, what is violated by it, and the seed from which on it is searched."""
 _FOUND_LATER = [
@@ -162,6 +163,21 @@ def test_members_to_which_an_error_of_join_group_is_fatal_end_once(*, restarted:
             world.join("samsa", rack)
         world.settle()
         assert not world.invariants.unread()
+
+
+def test_a_leader_that_counts_the_agent_is_left_to_its_group() -> None:
+    """Two members have six partitions each; a third joins: 5, 4 and 3 as long as the agent followed, now 4 each."""
+    with _world(seed=1, partitions=12, clients="platformatic") as world:
+        for rack in "ab":
+            world.join("java", rack)
+        world.settle()
+        world.start_agent(0)
+        world.settle()
+        assert {len(one.owned) for one in world.consumers} == {6}
+        world.join("java", "c")
+        world.settle()
+        world.settle()
+        assert {len(one.owned) for one in world.consumers} == {4}
 
 
 # deploys
