@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from samerack.agent.leading.assigning import unweighed
-from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
@@ -169,7 +169,10 @@ class AgentParts:
         takeover_lock = TakeoverLock()
         types = GroupTypes(Wire(for_kafka_python(settings.kafka)))
         kept = path_of(settings)
-        foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
+        foreign_protocols, evicted = (
+            GroupMemory(kept.with_suffix(f".{name}.json") if kept is not None else None, name=name)
+            for name in ("protocols", "evicted")
+        )
         requests = GroupRequests(kept.with_suffix(".requests.json") if kept is not None else None)
 
         def make(group: str, empty_at: float | None) -> GroupLeader:
@@ -180,6 +183,7 @@ class AgentParts:
                     settings=settings,
                     watch=self.watch,
                     foreign_protocols=foreign_protocols,
+                    evicted=evicted,
                     requests=requests,
                     group_type=types.find,
                     unsupported_reason=self.watch.versions.unsupported_reason,

@@ -30,7 +30,7 @@ INSIDE: Final = frozenset({FOLLOWING, LEADING})
 class GroupStatus:
     """What is known of a group at one moment; None if a value is not known yet.
 
-    `why` is why the agent neither leads nor follows it, in words.
+    `why` is why the agent does not lead it, in words; empty if it just waits for its turn.
     `paused` is an operator's request to start no rebalance for racks or traffic in it, in words; `returned` that the
     agent follows it since it was asked to leave, and what to do.
     `first_in_order` is whether the agent leads next if the present leader leaves; `waits` is why a rebalance that would
@@ -109,7 +109,7 @@ class StatusBoard(Collector):
 
 
 _STATE = "1 for the group's state, as Kafka names it; Unknown before the first poll."
-_WHY = "1 for why the agent neither leads nor follows the group."
+_WHY = "1 for why the agent does not lead the group, where it does not just wait for its turn."
 _MODE = "1 for the group's mode, act or propose."
 _GAUGES = (
     ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from samerack.agent.assembly import AgentParts
-from samerack.agent.group_status import FENCED, OBSERVING, OUTSIDE, WAITING
+from samerack.agent.group_status import FENCED, FOLLOWING, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.led_groups import named
 from samerack.common.service import Service
 from samerack.traffic.snapshot import Gap
@@ -58,11 +58,11 @@ class Health:
         return wrong
 
     def notes(self) -> dict[str, str]:
-        """Return what is to be known and is nothing that does not work: a name that may be wrong, an end of a leave."""
+        """Return what is to be known and works: a name that may be wrong, an end of a leave, where nobody is evicted."""
         notes = {
             f"group {status.group}": status.returned or status.why
             for status in self._parts.metrics.board.all()
-            if status.returned or (status.group in self._named and status.role == WAITING and status.why)
+            if status.returned or (status.group in self._named and status.role in (WAITING, FOLLOWING) and status.why)
         }
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 

@@ -21,6 +21,17 @@ _build_go_members() {
     rm -rf "$foreign_clients/go" && mv "$fresh" "$foreign_clients/go" && printf '%s' "$stamp" >"$foreign_clients/go.stamp"
 }
 
+# _find_rust: one that reads today's manifests; systems' packages are often older, and then the test of samsa is skipped.
+_find_rust() { cargo --version 2>/dev/null | awk -F'[ .]' '{ exit !($2 > 1 || ($2 == 1 && $3 >= 85)) }'; }
+
+_build_rust_member() {
+  local stamp=$1 fresh=$foreign_clients/rust.$$
+  _is_built rust "$stamp" && return
+  (cd "$root/tests/clients/rust" && CARGO_TARGET_DIR=$fresh retry 3 cargo build --release --locked) &&
+    rm -rf "$foreign_clients/rust" && mkdir "$foreign_clients/rust" &&
+    mv "$fresh/release/samsa-member" "$foreign_clients/rust/samsa" && rm -rf "$fresh" && printf '%s' "$stamp" >"$foreign_clients/rust.stamp"
+}
+
 _install_node_member() {
   local stamp=$1 fresh=$foreign_clients/node.$$
   _is_built node "$stamp" && return
@@ -58,7 +69,7 @@ setup_foreign_packages() {
   _find_node || die "Node 18 or newer is missing, and this system's packages have none. Install it, and put it on the PATH"
 }
 
-# setup_foreign_clients: members on franz-go, sarama, kafka-go, kafkajs, kafka-python 2, librdkafka 2.13 and Java's clients 3.4 and 2.8, for
+# setup_foreign_clients: members on franz-go, sarama, kafka-go, kafkajs, samsa (with Rust), kafka-python 2, librdkafka 2.13 and Java's clients 3.4 and 2.8, for
 # lab/sandbox/members/programs.py. Java's member itself comes from setup_java_consumer.
 setup_foreign_clients() {
   local stamp
@@ -69,6 +80,10 @@ setup_foreign_clients() {
   _is_built go "$stamp" || step "building the members in Go" locked clients-go _build_go_members "$stamp" || die "the members in Go could not be built (see above)"
   stamp=$(_stamp "$root"/tests/clients/node/{.npmrc,package.json,package-lock.json,kafkajs.mjs})
   _is_built node "$stamp" || step "installing kafkajs" locked clients-node _install_node_member "$stamp" || die "kafkajs could not be installed (see above)"
+  if _find_rust; then
+    stamp=$(_stamp "$root"/tests/clients/rust/{Cargo.toml,Cargo.lock,src/main.rs})
+    _is_built rust "$stamp" || step "building the member on samsa" locked clients-rust _build_rust_member "$stamp" || die "the member on samsa could not be built (see above)"
+  fi
   _setup_python_client kafka-python-2 "kafka-python 2"
   _setup_python_client confluent-2.13 "librdkafka 2.13"
   setup_jars "Kafka's Java client 3.4" "$root/tests/clients/java-3.4" "$cache/kafka-clients-3.4"

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.agent.group_status import OBSERVING
-from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.join_position import gives_to_agents
 from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
 from samerack.agent.policy.back_off import BackOff
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
@@ -52,7 +51,7 @@ class Admission:
     watch: ClusterWatch
     group_type: Callable[[str], str]
     reporter: GroupReporter
-    foreign_protocols: ForeignProtocols
+    foreign_protocols: GroupMemory
     unsupported_reason: Callable[[], str] = no_reason
     requested: Callable[[], str] = no_reason
     clock: Callable[[], float] = time.monotonic
@@ -75,20 +74,24 @@ class Admission:
         self._decided_for = None
 
     def admits_initial_rebalance(self) -> bool:
-        """Return whether the agent may join while the group forms and the protocols of its members are not visible."""
+        """Return whether the agent may join while the group forms, and evict members to lead it.
+
+        The protocols of its members are not visible then.
+        """
         if self.back_off.is_out or self.watch.denied_topics(self.group) or self.unsupported_reason():
             return False
         protocol = self.foreign_protocols.of(self.group)
-        if protocol and protocol != self._kept_out_for:
-            self.reporter.log.warning("observing", reason=_foreign_protocol(protocol))
-        self._kept_out_for = protocol
-        return not protocol
+        reason = _foreign_protocol(protocol) if protocol else self.reporter.never_evicts()
+        if reason and reason != self._kept_out_for:
+            self.reporter.log.warning("observing", reason=reason)
+        self._kept_out_for = reason
+        return not reason
 
     def admits(self, view: GroupView) -> bool:
         """Return whether the rule and the brokers allow joining; False while the group has not settled."""
         if view.stable and view.protocol_type == CONSUMER:
             known = view.protocol in self.leading.protocols
-            self.foreign_protocols.note(self.group, view.protocol, foreign=not known)
+            self.foreign_protocols.keep(self.group, "" if known else view.protocol)
         if self.back_off.is_out:
             self.reporter.trouble = self.back_off.reason
             self.reporter.become(OBSERVING)
@@ -102,7 +105,7 @@ class Admission:
             or unreadable_member_reason(view)
             or (_has_no_room(view, self.watch.record_limit) if view.stable else "")
             or (foreign(view, self.leading) if self.back_off.avoids_foreign_agent else "")
-            or (gives_to_agents(view.protocol) if self.back_off.waits_for_consumers and view.stable else "")
+            or (self._gift_reason() if self.back_off.waits_for_consumers and view.stable else "")
             or (unpolled_topics_reason(self._unknown(view)) if self.back_off.waits_for_topics else "")
         )
         if view is not self._decided_for or trouble != self._trouble:
@@ -117,6 +120,9 @@ class Admission:
         if self._refusal:
             self.reporter.become(OBSERVING)
         return not self._refusal
+
+    def _gift_reason(self) -> str:
+        return "; ".join(filter(None, (self.back_off.reason, self.reporter.never_evicts())))
 
     def _unknown(self, view: GroupView) -> frozenset[str]:
         return self.watch.unknown(

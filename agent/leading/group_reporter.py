@@ -61,6 +61,8 @@ class GroupReporter:
         self._observes_for = ""
         """Why the agent observes; empty in other roles."""
         self._waits_for = ""
+        self.never_evicts: Callable[[], str] = lambda: ""
+        """Returns why the agent evicts nobody in the group, so that it leads late or never; empty if it may."""
         self.trouble = ""
         """What prevents the agent from leading the group at the moment; empty while nothing does."""
         self.refused = False
@@ -88,8 +90,10 @@ class GroupReporter:
         self._waits_for = what
 
     def _why(self, role: str) -> str:
-        """Return why the agent neither leads nor follows the group; empty if it does, or just waits for consumers."""
-        return self._waits_for if role == WAITING else self.trouble if role in (OBSERVING, OUTSIDE) else ""
+        """Return why the agent does not lead the group; empty if it does, or just waits for consumers or its turn."""
+        if role in (OBSERVING, OUTSIDE):
+            return self.trouble
+        return (role == WAITING and self._waits_for) or (self.never_evicts() if role in (WAITING, FOLLOWING) else "")
 
     # what goes wrong
 
@@ -115,6 +119,12 @@ class GroupReporter:
             "back-off", self.group, action="leaves", reason=str(error), detail=f"for {seconds:g} s at least"
         )
         self.become(OBSERVING)
+
+    def evicts_nobody(self, reason: str) -> None:
+        """Report that evicted members have not come back, so that nobody is evicted any more."""
+        self.metrics.backed_off(self.group, Cause.EVICTION_FATAL)
+        self.log.error("eviction-fatal", reason=reason)
+        self.events.add("back-off", self.group, action="evicts nobody", reason=reason)
 
     def is_left(self, reason: str) -> None:
         """Report that the agent has left the group on request, which is no failure."""

@@ -20,6 +20,7 @@ from typing import Final
 from kafka import errors as kafka_errors
 from structlog.typing import FilteringBoundLogger
 
+from samerack.agent.leading.evictions import client_of
 from samerack.agent.leading.membership import Membership
 from samerack.cluster.group import CONSUMER, FORMING_STATE, GroupView, MemberView, is_agent
 from samerack.common.errors import one_line
@@ -108,6 +109,7 @@ class InitialRebalance:
         rejoin_until: Until when the agent may join again for its position, see `safe_to_join_until`.
         until: Until when the coordinator certainly holds the rebalance open, see `safe_until`.
         own_client_id: `client.id` of agents.
+        on_evict: Called with all members and those that are about to be evicted.
     """
 
     sighting: Sighting
@@ -117,6 +119,7 @@ class InitialRebalance:
     clock: Callable[[], float]
     log: FilteringBoundLogger
     own_client_id: str
+    on_evict: Callable[[Iterable[MemberView], Iterable[MemberView]], None] = lambda _all, _evicted: None
 
     def __post_init__(self) -> None:
         """Start without evictions."""
@@ -174,7 +177,7 @@ class InitialRebalance:
         if self._suspects is None:
             known = {one.id for one in before.members}
             self._suspects = frozenset(one.id for one in _before(view.members, mine) if one.id not in known)
-        if not Counter(map(_key, view.members)) - Counter(map(_key, before.members)):
+        if not Counter(map(client_of, view.members)) - Counter(map(client_of, before.members)):
             return ()
         return tuple(one for one in view.members if one.id in self._suspects)
 
@@ -186,6 +189,7 @@ class InitialRebalance:
             member.await_return(_SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
         self._evicted_from, self._suspects = view, None
+        self.on_evict(view.members, members_ahead)
         try:
             member.evict(*(one.id for one in members_ahead))
         except kafka_errors.UnknownMemberIdError:
@@ -207,10 +211,6 @@ class InitialRebalance:
     def _has_other_agent(self, view: GroupView, mine: MemberView) -> bool:
         """Return whether another agent is in the group: two agents would evict each other forever."""
         return any(is_agent(one, self.own_client_id) for one in view.members if one is not mine)
-
-
-def _key(member: MemberView) -> tuple[str, str]:
-    return member.client_id, member.client_host
 
 
 def _before(members: Iterable[MemberView], mine: MemberView) -> Iterable[MemberView]:

@@ -17,6 +17,7 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import (
     SOUND_PROTOCOLS,
     ahead,
+    counts_agents,
     front_is_free,
     is_exposed,
     is_first,
@@ -34,6 +35,8 @@ _REJOINS_FOR_EACH: Final = 24
 _CHOOSE_SECONDS: Final = 3.0
 """Time to choose a position: a reserved id delays every rebalance, and brokers drop it after six seconds."""
 _MAX_RETURNS: Final = 3
+_PROOF_SECONDS: Final = 5.0
+"""So long one generation must show uneven counts: several polls, and a cooperative rebalance has ended by then."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -50,6 +53,8 @@ class JoinPosition:
         """Allow the first attempt at once."""
         self._retry_at = float("-inf")
         self._returned = 0
+        self._uneven: tuple[int, float] | None = None
+        """The generation whose leader seems to count the agent, and since when."""
 
     def reconsider(self) -> None:
         """Allow the next attempt at once: after a rebalance the order is different."""
@@ -95,7 +100,7 @@ class JoinPosition:
         """
         if view.protocol in SOUND_PROTOCOLS and (count := len(membership.assigned)):
             self.metrics.failed(membership.group_id, "assigned-to-agent")
-            raise BackOffError(Cause.GIFT, gives_to_agents(view.protocol, count))
+            raise _gift(f"its leader's {view.protocol} gave {count} partitions to the agent, which has no topics")
         exposed = is_exposed(view, membership.member_id)
         if not exposed and (self.clock() < self._retry_at or _in_place(view, membership, front=True)):
             return self._return_partitions(membership)
@@ -122,6 +127,22 @@ class JoinPosition:
         if is_exposed(view, membership.member_id):
             raise BackOffError(Cause.NO_PLACE)
         return True
+
+    def check_shares(self, membership: Membership, others: GroupView) -> None:
+        """Leave a group whose leader counts the agent in the shares of the members: some have more than without it.
+
+        The group is stable, and every partition is assigned; the view is without the agent.
+
+        Raises:
+            BackOffError: The counts have shown it for some seconds.
+        """
+        if not counts_agents(others):
+            self._uneven = None
+        elif self._uneven is None or self._uneven[0] != membership.generation_id:
+            self._uneven = membership.generation_id, self.clock()
+        elif self.clock() - self._uneven[1] >= _PROOF_SECONDS:
+            counts = ", ".join(str(len(one.assigned)) for one in others.members)
+            raise _gift(f"its leader's {others.protocol} counts the agent, which has no topics: {counts} partitions")
 
     def approach(self, membership: Membership, view: GroupView, *, max_ahead: int, rejoins: int) -> bool:
         """Rejoin until at a safe position with few members before it, not counting the leader; return whether to stop.
@@ -166,13 +187,10 @@ class JoinPosition:
         return True
 
 
-def gives_to_agents(protocol: str, count: int = 0) -> str:
-    """Return why the agent stays out of a group whose leader gave it partitions under a sound protocol."""
-    what = f"{count} partitions" if count else "partitions"
-    return (
-        f"its leader's {protocol} gave {what} to the agent, which has no topics; the agent leads such a group only "
-        "from its first generation: stop all consumers and start them again"
-    )
+def _gift(what: str) -> BackOffError:
+    """Return the error that keeps the agent out of a group until all its consumers have stopped."""
+    only = "the agent leads such a group only from its first generation: stop all consumers and start them again"
+    return BackOffError(Cause.GIFT, f"{what}; {only}")
 
 
 def _in_place(view: GroupView, membership: Membership, *, front: bool) -> bool:

@@ -67,6 +67,7 @@ class Joining:
             clock=self._parts.clock,
             log=self._reporter.log,
             own_client_id=client_id(self._parts.settings.kafka),
+            on_evict=self._parts.evictions.begin,
         )
         return True
 

@@ -192,6 +192,7 @@ class GroupLeader(Service):
             self.reporter.log.info("interrupted")  # by `stop`
         except NoConsumersError:
             session.is_alone = True
+            self._parts.evictions.ends_alone()
         finally:
             self._leave(session)
             self._membership = None

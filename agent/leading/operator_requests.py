@@ -42,6 +42,7 @@ class OperatorRequests:
         requests, reporter, group = self._parts.requests, self._parts.reporter, self._parts.group
         if wish is None:
             requests.end(group)
+            self._parts.evictions.forget()
             reporter.requested("resume", None, by=by, why=why)
         else:
             request = requests.ask(group, wish, seconds=seconds, by=by, why=why, lead_again=lead_again)

@@ -24,6 +24,8 @@ SOUND_PROTOCOLS: Final = frozenset({"range", "roundrobin"})
 UNSOUND_PROTOCOLS: Final = frozenset({"RoundRobinAssigner"})
 """Assignors that give partitions to every member, whatever it subscribes to: kafkajs's. Each join of a member without
 topics stops such a group for many seconds, so the agent leads it from its first generation or stays out."""
+_EVEN_PROTOCOLS: Final = frozenset({"sticky", "cooperative-sticky"})
+"""Assignors that give members with equal subscriptions equally many partitions, or one more."""
 _MAX_BUCKETS: Final = 1 << 20
 
 
@@ -123,6 +125,20 @@ def _masks(members: int) -> tuple[int, ...]:
     """Return bucket masks of the leader's table for about so many members: for its size now, half and twice of it."""
     buckets = buckets_for(members)
     return tuple(size - 1 for size in (buckets // 2, buckets, buckets * 2) if size >= FIRST_TABLE)
+
+
+def counts_agents(group: GroupView) -> bool:
+    """Return whether the leader has counted a member without topics in everybody's share of the partitions.
+
+    `group` has only the others, and all partitions are assigned. Each member then has the smaller share at least, and
+    what the member without topics does not take makes some of them larger than others; an assignor with weights of
+    its own gives some members less.
+    """
+    counts = [len(member.assigned) for member in group.members]
+    topics = {None if one.subscription is None else frozenset(one.subscription.topics) for one in group.members}
+    if group.protocol not in _EVEN_PROTOCOLS or len(topics) != 1 or None in topics:
+        return False
+    return max(counts) - min(counts) > 1 and min(counts) >= sum(counts) // (len(counts) + 1)
 
 
 def is_led_unknowingly(group: GroupView, leader_id: str, instance_id: str | None) -> bool:

@@ -7,14 +7,15 @@ policy's budget, the pauses after back-offs, the progress of takeovers.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from samerack.agent.leading.admission import Admission, no_reason
 from samerack.agent.leading.assigning import Assigning, Weigh, unweighed
-from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.evictions import Evictions
+from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.join_position import JoinPosition
@@ -25,7 +26,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy import EXEMPT, Action, GroupCondition
 from samerack.agent.policy.measured import UNMEASURED, Measured
 from samerack.agent.policy.requests import Wish
-from samerack.cluster.group import GroupView
+from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.words import when
@@ -46,6 +47,7 @@ class GroupParts:
     settings: Settings
     watch: ClusterWatch
     reporter: GroupReporter
+    evictions: Evictions
     admission: Admission
     assigning: Assigning
     evaluator: RebalanceEvaluator
@@ -72,7 +74,8 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     group: str,
     settings: Settings,
     watch: ClusterWatch,
-    foreign_protocols: ForeignProtocols,
+    foreign_protocols: GroupMemory,
+    evicted: GroupMemory,
     requests: GroupRequests | None = None,
     group_type: Callable[[str], str],
     metrics: Metrics,
@@ -88,8 +91,9 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     """Return the parts that lead one group.
 
     Without `requests` operators have asked for nothing, without `lock` the group may take over at any time.
-    `group_type` separates classic groups from those that brokers assign, `unsupported_reason` says why groups on these
-    brokers cannot be led (empty if they can); `notify_supervisor` sends the supervisor the agent's member ids.
+    `foreign_protocols` and `evicted` are what the agent remembers of its groups. `group_type` separates classic groups
+    from those that brokers assign, `unsupported_reason` says why groups on these brokers cannot be led (empty if they
+    can); `notify_supervisor` sends the supervisor the agent's member ids.
     """
     if requests is None:
         requests = GroupRequests()
@@ -116,6 +120,13 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         pauses=partial(_pauses, events, group),
         pause=partial(requests.of, group, Wish.PAUSE),
     )
+    evictions = Evictions(group=group, memory=evicted, reporter=reporter, clock=time.monotonic)
+    reporter.never_evicts = lambda: evictions.reason
+
+    def evict(members: Sequence[MemberView], evicted: Sequence[MemberView]) -> None:
+        assigning.evicts(evicted)
+        evictions.begin(members, evicted)
+
     position = JoinPosition(
         retry_seconds=settings.leading.position_retry_seconds,
         metrics=metrics,
@@ -127,6 +138,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         settings=settings,
         watch=watch,
         reporter=reporter,
+        evictions=evictions,
         admission=Admission(
             group=group,
             leading=settings.leading,
@@ -148,7 +160,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             reporter=reporter,
             lock=lock or TakeoverLock(),
             notify_supervisor=notify_supervisor,
-            on_evict=assigning.evicts,
+            on_evict=evict,
             returned=partial(requests.of, group, Wish.RETURN),
             clock=time.monotonic,
         ),

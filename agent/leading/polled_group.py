@@ -88,5 +88,6 @@ class PolledGroup:
             self._reporter.trouble = ""
         assigning.see(others)
         self._parts.evaluator.lives.sees(others, member.lookup, self._parts.clock())
+        self._parts.evictions.see(view)
         first = is_first(view, member.member_id, member.leader_id)
         self._parts.publish(others, first=first, condition=self._parts.evaluator.condition)

@@ -208,6 +208,8 @@ class Session:
             member.nudge()
             return 0.0
         evaluation = self._evaluate(others)
+        if evaluation is not None and not evaluation.condition.partitions_changed:
+            self._parts.position.check_shares(member, others)
         considered = evaluation is not None and self._parts.takeovers.consider(member, view, evaluation)
         self._ask_for_commits()
         if considered:

@@ -7,7 +7,7 @@ The group's thread drives it, one short turn at a time. `agent.leading.takeover_
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka import errors as kafka_errors
@@ -42,7 +42,7 @@ class TakeoverAttempt:
         wait_seconds: How long the members may take to rejoin.
         notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
         publish: Called with every change of the progress.
-        on_evict: Called with the members that are about to be evicted.
+        on_evict: Called with all members and those that are about to be evicted.
     """
 
     progress: Progress
@@ -51,7 +51,7 @@ class TakeoverAttempt:
     reporter: GroupReporter
     notify_supervisor: Callable[[], None]
     publish: Callable[[Progress], None]
-    on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None
+    on_evict: Callable[[Sequence[MemberView], Sequence[MemberView]], None] = lambda _all, _evicted: None
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -143,7 +143,8 @@ class TakeoverAttempt:
             before = ahead(view, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
             self._evicted_at = self.clock()
-            self.on_evict(tuple(one for one in self.before.members if one.id in self._evicted))
+            members = self.before.members
+            self.on_evict(members, tuple(one for one in members if one.id in self._evicted))
             member.evict(*self._evicted)
             self._happens(TakeoverEvent.NOBODY_OWNS_ANYTHING)
 

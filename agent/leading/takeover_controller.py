@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -76,7 +76,7 @@ class TakeoverController:
 
     Attributes:
         notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
-        on_evict: Called with the members that are about to be evicted.
+        on_evict: Called with all members and those that are about to be evicted.
         returned: What is left of an operator's leave, who may wish that the agent leads again after it.
     """
 
@@ -87,7 +87,7 @@ class TakeoverController:
     reporter: GroupReporter
     lock: TakeoverLock
     notify_supervisor: Callable[[], None] = lambda: None
-    on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None
+    on_evict: Callable[[Sequence[MemberView], Sequence[MemberView]], None] = lambda _all, _evicted: None
     returned: Callable[[], RebalanceRequest | None] = lambda: None
     clock: Callable[[], float] = time.monotonic
 
@@ -124,6 +124,7 @@ class TakeoverController:
         decision = self.evaluator.dry_run(evaluation)
         reason = (
             refusal(view, parties, self.leading)
+            or self.reporter.never_evicts()
             or slow_refusal(self._rejoin_seconds or 0.0, self.leading.takeover_wait_seconds)
             or worth_refusal(view.name, decision, asked=asked)
         )

@@ -42,6 +42,7 @@ class Cause(StrEnum):
     GIVEN_PARTITIONS = "given-partitions"
     UNSOUND_LEADER = "unsound-leader"
     GIFT = "gift"
+    EVICTION_FATAL = "eviction-fatal"
     NO_PLACE = "no-safe-place"
     PLACE_LOST = "place-lost"
 
@@ -147,11 +148,17 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             return_when="all consumers have stopped, and start again",
         ),
         Cause.GIFT: Rule(
-            symptom="the group's leader gave partitions to the agent under a protocol whose usual assignors do not "
-            "(@platformatic/kafka's)",
+            symptom="the group's leader gave partitions to the agent under a protocol whose usual assignors do not, or "
+            "counts it in the shares of the members (@platformatic/kafka's)",
             first_seconds=2,
             max_seconds=10,
             return_when="all consumers have stopped, and start again",
+        ),
+        Cause.EVICTION_FATAL: Rule(
+            symptom="members that the agent evicted did not come back, as to some clients an error of JoinGroup is "
+            "fatal (samsa, kafka_ex); it does not leave, but evicts nobody in the group until `samerack resume`",
+            first_seconds=0,
+            max_seconds=0,
         ),
         Cause.NO_PLACE: Rule(
             symptom="the group's leader may give partitions to the agent in every place",

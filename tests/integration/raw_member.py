@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from kafka import errors as kafka_errors
 
@@ -12,6 +12,7 @@ from lab.sandbox.members.lines import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import GroupMember, Joined
+from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment, encode_assignment
 from samerack.protocol.values import NO_PARTITIONS, Assignment, from_pairs, to_pairs
 
@@ -20,7 +21,14 @@ _TURN_SECONDS: Final = 0.1
 
 class _Raw(GroupMember):
     def __init__(
-        self, bootstrap: str, *, group: str, protocol: str, metadata: bytes, deals: tuple[Partition, ...]
+        self,
+        bootstrap: str,
+        *,
+        group: str,
+        protocol: str,
+        metadata: bytes,
+        deals: tuple[Partition, ...],
+        ends_at_errors: bool,
     ) -> None:
         self.client = connect(for_kafka_python({"bootstrap.servers": bootstrap, "client.id": "raw"}))
         super().__init__(
@@ -36,6 +44,17 @@ class _Raw(GroupMember):
         self._offer = (protocol, metadata)
         self._deals = deals
         self.assigned = NO_PARTITIONS
+        self._ends_at_errors = ends_at_errors
+        self.has_ended = False
+
+    async def _answered(self, sent: Any) -> Any:
+        try:
+            return await super()._answered(sent)
+        except kafka_errors.KafkaError as error:
+            if not self._ends_at_errors or isinstance(error, kafka_errors.MemberIdRequiredError):
+                raise
+            self.has_ended = True
+            raise AgentError(str(error)) from error  # which no join is repeated after
 
     def protocol_type(self) -> str:
         return "consumer"
@@ -59,7 +78,14 @@ class RawMember:
     """A running member; a context manager that has it leave the group."""
 
     def __init__(
-        self, bootstrap: str, *, group: str, protocol: str, metadata: bytes, deals: tuple[Partition, ...] = ()
+        self,
+        bootstrap: str,
+        *,
+        group: str,
+        protocol: str,
+        metadata: bytes,
+        deals: tuple[Partition, ...] = (),
+        ends_at_errors: bool = False,
     ) -> None:
         """Start the member.
 
@@ -69,8 +95,11 @@ class RawMember:
             protocol: the only protocol that it offers.
             metadata: the bytes of its subscription.
             deals: partitions that it assigns when it leads.
+            ends_at_errors: whether an error of JoinGroup ends it, as samsa's members.
         """
-        self._member = _Raw(bootstrap, group=group, protocol=protocol, metadata=metadata, deals=deals)
+        self._member = _Raw(
+            bootstrap, group=group, protocol=protocol, metadata=metadata, deals=deals, ends_at_errors=ends_at_errors
+        )
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -79,6 +108,11 @@ class RawMember:
     def assigned(self) -> frozenset[Partition]:
         """Its last assignment."""
         return frozenset(to_pairs(self._member.assigned))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an error of JoinGroup has ended it."""
+        return self._member.has_ended
 
     @property
     def member_id(self) -> str:
@@ -97,6 +131,8 @@ class RawMember:
                 try:
                     member.poll_heartbeat()
                     member.join(_TURN_SECONDS)
+                except AgentError:
+                    return
                 except kafka_errors.KafkaError:
                     self._ended.wait(_TURN_SECONDS)
             member.leave()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from lab.sandbox.clients.scenario_group import PLACED
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.group_client import AGENT
 from lab.sandbox.history.checker import check
+from lab.sandbox.jvm import cache_folder
 from lab.sandbox.members.ledger import read_twice
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
@@ -108,6 +111,64 @@ def test_members_that_join_again_late_have_their_partitions_as_soon_as_without_a
     assert rebalances.led == rebalances.tries
     assert rebalances.with_seconds <= rebalances.without_seconds + SLACK_SECONDS
     assert rebalances.findings == ()
+
+
+@pytest.fixture
+def samsa(scenario: Scenario, tmp_path: Path) -> Iterator[Callable[[str], Samsa]]:
+    """Starts members on samsa by name; an error of JoinGroup ends them."""
+    program = cache_folder() / "clients" / "rust" / "samsa"
+    if not program.exists():
+        pytest.skip("there is no Rust 1.85 or newer to build samsa's member with")
+    started: list[Samsa] = []
+
+    def start(name: str) -> Samsa:
+        log = tmp_path / f"{name}-{len(started)}.log"
+        given = (scenario.cluster.bootstrap.split(",")[0], scenario.group, scenario.topic, str(len(INTERLEAVED)), name)
+        with log.open("wb") as file:
+            process = subprocess.Popen([program, *given], stdout=file, stderr=subprocess.STDOUT)
+        started.append(Samsa(process, log))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+
+
+@dataclass(frozen=True)
+class Samsa:
+    """A running member on samsa."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an error of JoinGroup has ended it."""
+        return self.process.poll() is not None
+
+    @property
+    def reads(self) -> bool:
+        """Whether it runs and has read a record."""
+        return not self.has_ended and b"read" in self.log.read_bytes()
+
+
+def test_members_of_samsa_are_evicted_once_and_then_read(scenario: Scenario, samsa: Callable[[str], Samsa]) -> None:
+    """Evicted they end; started again as by Kubernetes, and at their next birth, they read whatever the agent does."""
+    scenario.lay_out(INTERLEAVED)
+    agent = scenario.waiting_agent()
+    members = {name: samsa(name) for name in ("samsa-a", "samsa-b", "samsa-c")}
+    agent.wait(lambda: bool(agent.events("eviction-fatal")), "the agent has seen that they do not come back")
+    evicted = len(agent.events("evicted-while-forming"))
+    members |= {name: samsa(name) for name, one in members.items() if one.has_ended}
+    wait_until(lambda: all(one.reads for one in members.values()), "all read", timeout=_SETTLE_SECONDS)
+    for one in members.values():
+        one.process.kill()
+    agent.wait_role("waiting")
+    again = [samsa(name) for name in members]
+    wait_until(lambda: all(one.reads for one in again), "all read at their next birth", timeout=_SETTLE_SECONDS)
+    assert len(agent.events("evicted-while-forming")) == evicted
+    assert f"samerack resume {scenario.group}" in agent.get("/readyz")[1]
 
 
 @pytest.mark.parametrize("client", ["sarama", "java", "kafka-python", "aiokafka"])

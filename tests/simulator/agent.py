@@ -26,7 +26,7 @@ from samerack.agent.leading import assigning, consumer_wait, responsibility
 from samerack.agent.leading import leader as leader_module
 from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading import parts as parts_module
-from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
@@ -122,6 +122,7 @@ def build(
     settings: Settings,
     watch: Watch,
     leadership: SimulatedLeadership | None,
+    evicted: GroupMemory,
     broke: Callable[[Exception], None],
     backs_off: Callable[[Cause], None],
     notify: Callable[[], None],
@@ -129,7 +130,8 @@ def build(
 ) -> GroupLeader:
     """Build the leader of the group on this process; the caller runs it with `run`.
 
-    `broke` is called with its unexpected errors, `backs_off` with causes, and `notify` when it reports its member ids.
+    `evicted` is what the agent keeps over a restart. `broke` is called with its unexpected errors, `backs_off` with
+    causes, and `notify` when it reports its member ids.
     """
     before, Process.current = Process.current, process
     try:
@@ -144,7 +146,8 @@ def build(
                 group=GROUP,
                 settings=settings,
                 watch=cluster_watch,
-                foreign_protocols=ForeignProtocols(None),
+                foreign_protocols=GroupMemory(None, name="protocols"),
+                evicted=evicted,
                 group_type=group_type,
                 metrics=_metrics(),
                 events=EventLog(clock=wall),

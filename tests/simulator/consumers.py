@@ -10,11 +10,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from samerack.plugins.planning import NAMES, Member, Replicas
-from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription, with_user_data
+from samerack.protocol.consumer import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+    with_user_data,
+)
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import string_hash
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, encode_sticky
-from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.values import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.java_maps import put_order
 from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
 from tests.simulator.network import Host
@@ -26,7 +32,11 @@ if TYPE_CHECKING:
 Partition = tuple[str, int]
 _AGAIN_MS: Final = 100
 _METADATA_MS: Final = 1000
+_FOR_GOOD: Final = (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL, Error.GROUP_MAX_SIZE_REACHED)
+"""Errors after which no client joins again by itself."""
 _SOUND: Final = ("range", "roundrobin")
+_AWAITED_MS: Final = 6500  # so long an agent may wait for who was evicted
+_RESTARTS_MS: Final = (10_000, 20_000, 40_000, 60_000)  # as Kubernetes does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +56,8 @@ class Kind:
     repeats_user_data: bool = False
     join_backoff_ms: int = 0  # how long it waits after a JoinGroup that failed (kafka-go)
     assigns_to_all: bool = False  # as leader it gives partitions to all, whatever they subscribe to (kafkajs)
+    counts_everybody: bool = False  # as leader it counts members without topics in the shares (@platformatic/kafka)
+    ends_at_errors: bool = False  # an error of JoinGroup ends it, and it is started again after a pause (samsa)
 
 
 KINDS: Final = {
@@ -59,6 +71,8 @@ KINDS: Final = {
 }
 KAFKA_GO: Final = Kind(version=0, sends_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)
 KAFKAJS: Final = Kind(version=1, sends_rack=False, heartbeat_ms=3000, assigns_to_all=True)
+SAMSA: Final = Kind(sends_rack=False, assigns_to_all=True, ends_at_errors=True)
+PLATFORMATIC: Final = Kind(counts_everybody=True)
 """Kinds for groups of one kind: they share no protocol with others, or only if none of them leads."""
 
 
@@ -80,7 +94,7 @@ class Consumer:
         self.host = Host(world.timeline)
         self.protocols = protocols
         self._timeline, self._network, self._place = world.timeline, world.network, world.place
-        self._random, self._owns = world.random, world.invariants.owns
+        self._random, self._owns, self._ended = world.random, world.invariants.owns, world.invariants.ended
         self.instance = (instance or name) if kind.static else None
         self._commits = world.commits.keep
         self._attempt = 0
@@ -100,6 +114,7 @@ class Consumer:
         self.owned_since = 0
         self.failure = ""
         self.joins_at = 0  # when it retries JoinGroup after an error
+        self._ends = 0  # how often an error has ended it
 
     def start(self) -> None:
         """Start the client: it joins the group."""
@@ -172,6 +187,10 @@ class Consumer:
         self._network.join(self.host, request, answer)
 
     def _joined(self, answer: Joined) -> None:
+        # a JoinGroup v2 is not asked for a member id
+        if self.kind.ends_at_errors and answer.error not in (Error.NONE, Error.MEMBER_ID_REQUIRED, *_FOR_GOOD):
+            self._start_again()
+            return
         if self._failed(answer.error, answer.member_id):
             return
         self.member_id, self.generation, self._protocol = answer.member_id, answer.generation, answer.protocol
@@ -221,7 +240,7 @@ class Consumer:
         """React to an error; return whether there was one."""
         if error is Error.NONE:
             return False
-        if error in (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL, Error.GROUP_MAX_SIZE_REACHED):
+        if error in _FOR_GOOD:
             self.failure = error.name
             self.crash()
             return True
@@ -242,6 +261,17 @@ class Consumer:
         self.joins_at = self._timeline.now + wait
         self.host.later(wait, self._join)
         return True
+
+    def _start_again(self) -> None:
+        """The client has ended without LeaveGroup; its supervisor starts it again."""
+        wait = _RESTARTS_MS[min(self._ends, len(_RESTARTS_MS) - 1)]
+        self._ends += 1
+        self._ended(self, wait)
+        self.member_id, self.generation, self.stable = "", -1, False
+        self._attempt += 1
+        self._take(frozenset())
+        self.joins_at = self._timeline.now + min(wait, _AWAITED_MS)
+        self.host.later(wait, self._join)
 
     # heartbeats and metadata
 
@@ -327,6 +357,8 @@ def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str
     if kind.cut_short and any(int.from_bytes(metadata[:2], "big") > 1 for _, _, metadata in joined.members):
         return {member_id: b"" for member_id, _, _ in joined.members}
     subscriptions = {member_id: read_subscription(metadata) for member_id, _, metadata in joined.members}
+    if kind.counts_everybody:
+        return _shares_of_everybody(joined, place)
     first = put_order([*subscriptions], string_hash)[0]
     everything = tuple({topic for one in subscriptions.values() for topic in one.topics})
     members = []
@@ -348,4 +380,19 @@ def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str
     return {
         member: with_user_data(content, encode_sticky(decode_assignment(content).partitions, joined.generation))
         for member, content in plan.items()
+    }
+
+
+def _shares_of_everybody(joined: Joined, place: Place) -> dict[str, bytes]:
+    """Each member that reads gets a share of all members', and all but the last one what is left then."""
+    readers = [member_id for member_id, _, metadata in joined.members if read_subscription(metadata).topics]
+    topics = {topic for _, _, metadata in joined.members for topic in read_subscription(metadata).topics}
+    partitions = [(topic, number) for topic in sorted(topics) for number in range(len(place.topics.get(topic, ())))]
+    share = len(partitions) // len(joined.members)
+    given = {member_id: partitions[index * share : (index + 1) * share] for index, member_id in enumerate(readers)}
+    for index, partition in enumerate(partitions[len(readers) * share :]):
+        given[readers[index % max(1, len(readers) - 1)]].append(partition)
+    return {
+        member_id: encode_assignment(Assignment(version=0, partitions=from_pairs(sorted(given.get(member_id, ())))))
+        for member_id, _, _ in joined.members
     }

@@ -26,6 +26,7 @@ ALONE_MS: Final = 2500
 RETENTION_MS: Final = 60_000  # `offsets.retention.minutes`, shortened
 _CLEANING_MS: Final = 5000  # the broker's cleaner may see a state that lasts this long
 _BACK_MS: Final = 4000
+_INITIAL_MS: Final = 9000  # the evictions of one birth are within this time
 _CONVERTED_MS: Final = 15_000
 
 
@@ -39,6 +40,8 @@ class Guest:
         self._commits: dict[Partition, int] = {}
         self._left: dict[str, tuple[int, Process, int]] = {}
         self._back_off: dict[int, str] = {}
+        self._evicted: dict[str, str] = {}  # the agent that asked for it, by member id
+        self._ended: dict[str, int] = {}  # when an agent's eviction first ended a client
 
     # what is observed
 
@@ -46,6 +49,12 @@ class Guest:
         """A client commits offsets of its partitions."""
         for partition in consumer.owned:
             self._commits[partition] = self._world.timeline.now
+
+    def ended(self, consumer: Consumer) -> None:
+        """An error of JoinGroup has ended a client: an agent may cause that once, and then knows it."""
+        agent, now = self._evicted.get(consumer.member_id), self._world.timeline.now
+        if agent is not None and now - self._ended.setdefault(agent, now) > _INITIAL_MS:
+            self._fail("EndedAgain", f"{agent} evicts {consumer.name}, which ends, although others have ended before")
 
     def check(self) -> None:
         """Check the group once."""
@@ -128,6 +137,7 @@ class Guest:
     def leaves(self, agent: SupervisedAgent, process: Process, member_ids: Iterable[str]) -> None:
         """An agent sends LeaveGroup."""
         own = {one.member_id for one in process.presences() if not one.pending}
+        self._evicted |= dict.fromkeys(set(member_ids) - own, agent.name)
         group = self._world.coordinator.group
         forms = group is not None and not group.generation  # nobody notices that it joins again for its position
         if own & set(member_ids) and agent.wanted and self._living() and not forms:

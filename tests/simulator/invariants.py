@@ -271,6 +271,11 @@ class Invariants:
                 names = f"{other.name} and {consumer.name}"
                 self.fail("OwnedTwice", f"{min(both)} is owned by {names} in generation {consumer.generation}")
 
+    def ended(self, consumer: Consumer, milliseconds: int) -> None:
+        """An error of JoinGroup has ended a client, which is started again after this time."""
+        self.guest.ended(consumer)
+        self.excuse(f"{consumer.name} has ended", milliseconds + consumer.kind.session_ms + self._world.slowest_ms())
+
     # at every moment
 
     def check(self) -> None:
@@ -367,7 +372,7 @@ class Invariants:
 
     def settled(self, *, rested: bool = False) -> None:
         """Check that each partition is read and, if an agent leads and its budget is refilled, at the least cost."""
-        missing = self._unread()
+        missing = self.unread()
         if missing:
             self.fail("Unread", f"nobody reads {sorted(missing)}")
         group = self._world.coordinator.group
@@ -391,7 +396,7 @@ class Invariants:
         wanted = any(one.client_id != AGENTS for one in group.members)
         return bool(self._unowned(self._assigned(group), believed, wanted=wanted))
 
-    def _unread(self) -> set[Partition]:
+    def unread(self) -> set[Partition]:
         """Partitions of subscribed topics that no client owns."""
         living = [one for one in self._world.consumers if one.host.alive]
         return self._unowned({partition for one in living for partition in one.owned}, {}, wanted=bool(living))

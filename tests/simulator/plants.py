@@ -20,6 +20,7 @@ from samerack.agent.leading import (
     session,
 )
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
+from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.member_lives import MemberLives
 from samerack.agent.leading.membership import Membership
@@ -162,6 +163,8 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
         (plan_encoder, "too_large_reason", _always(be="")),
         (admission, "too_large_reason", _always(be="")),
     ),
+    # the agent forgets that members did not come back after it had evicted them
+    "evicts-again": ((Evictions, "reason", property(_always(be=""))),),
     # the agent retries at once, without a pause
     "no-pauses": ((Attempts, "pause_seconds", property(_always(be=0.0))),),
 }

@@ -44,7 +44,7 @@ _SETTINGS: Final = st.builds(
     patterns=st.booleans(),
     plan_ms=st.sampled_from((0, 0, 0, 80, 1500)),
     metadata_ms=st.sampled_from((0, 0, 0, 300, 2500)),
-    clients=st.sampled_from(("any", "any", "any", "any", "any", "any", "kafka-go", "kafkajs")),
+    clients=st.sampled_from(("any", "any", "any", "any", "any", "any", "kafka-go", "kafkajs", "samsa")),
     agent_first=st.booleans(),
     clean=st.booleans(),
 )

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.policy import Reason
 from samerack.agent.supervisor.line import MemberIdentity
@@ -41,6 +42,7 @@ class SupervisedAgent:
         self._setting, self._election, self._invariants = world.setting, world.election, world.invariants
         self._timeline, self._network, self._place = world.timeline, world.network, world.place
         self._restarts: deque[int] = deque()
+        self._evicted = GroupMemory(None, name="evicted")  # as in its file
         self._notified: list[tuple[int, frozenset[MemberIdentity]]] = []
         self._known: frozenset[MemberIdentity] = frozenset()
         self._observes_until = 0
@@ -156,6 +158,7 @@ class SupervisedAgent:
             settings=self.settings,
             watch=self._watch,
             leadership=self.leadership,
+            evicted=self._evicted,
             broke=lambda error: self._invariants.breaks(self, error),
             backs_off=lambda cause: self._invariants.backs_off(self, process, cause),
             notify=lambda: self._report_ids(process),

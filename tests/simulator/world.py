@@ -14,7 +14,7 @@ from uuid import UUID
 
 from tests.simulator.agent import GROUP
 from tests.simulator.commits import Commits
-from tests.simulator.consumers import KAFKA_GO, KAFKAJS, KINDS, Consumer
+from tests.simulator.consumers import KAFKA_GO, KAFKAJS, KINDS, PLATFORMATIC, SAMSA, Consumer
 from tests.simulator.coordinator import Coordinator
 from tests.simulator.group import Error, GroupMember, State
 from tests.simulator.invariants import AGENT_SESSION_MS, Invariants
@@ -26,6 +26,7 @@ from tests.simulator.timeline import Action, Timeline
 
 TOPIC: Final = "t"
 FOREIGN: Final = "mine"  # a protocol that agents do not offer
+_OF_ONE_KIND: Final = {"kafka-go": KAFKA_GO, "kafkajs": KAFKAJS, "platformatic": PLATFORMATIC, "samsa": SAMSA}
 _MAX_TOPICS: Final = 4
 _TURN_MS: Final = 500
 _QUIET_TURNS: Final = 12
@@ -53,7 +54,7 @@ class Setting:
     patterns: bool = False  # whether clients subscribe by pattern, and so find new topics
     plan_ms: int = 0  # how long an agent's plan takes
     metadata_ms: int = 0  # how long the metadata request takes that a plan waits for
-    clients: str = "any"  # the kind of all clients: any, kafka-go or kafkajs
+    clients: str = "any"  # the kind of all clients: any, or one of _OF_ONE_KIND
     agent_first: bool = True  # whether the agent joins the group first, and so leads it
     clean: bool = False  # whether the agent takes over the lead of eager groups without waiting (`leading.takeover`)
 
@@ -166,7 +167,7 @@ class World:
         self._names += 1
         if self.coordinator.converted_at is not None:
             return  # a client of the new protocol: brokers do everything
-        one_kind = {"kafka-go": KAFKA_GO, "kafkajs": KAFKAJS}.get(self.setting.clients)
+        one_kind = _OF_ONE_KIND.get(self.setting.clients)
         if one_kind is not None:
             kind = self.setting.clients
         elif self.setting.forbidden:
@@ -175,7 +176,9 @@ class World:
             kind = "java"  # a client that rebalances incrementally reports its owned partitions
         protocol = "roundrobin" if self.setting.forbidden else self.setting.protocol
         if one_kind is not None:
-            protocol = "RoundRobinAssigner" if one_kind is KAFKAJS else "range"
+            protocol = {"kafkajs": "RoundRobinAssigner", "samsa": "roundrobin", "platformatic": "sticky"}.get(
+                kind, "range"
+            )
         if self._foreign():
             protocol = FOREIGN
         java = kind == "java" and protocol == "range"

@@ -190,7 +190,7 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
 def agent_says(settings: Settings, group: str) -> Mapping[str, str]:
     """Return the status that a running agent of this cluster has of a group; empty if it has none, or none runs.
 
-    The values that a plan shows are `role`; `trouble`, why it neither leads nor follows the group; and `paused`, why it
+    The values that a plan shows are `role`; `trouble`, why it does not lead the group; and `paused`, why it
     starts no rebalance there.
     """
     where = AgentPlace(settings=settings)

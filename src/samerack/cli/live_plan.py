@@ -30,6 +30,7 @@ from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.patterns import exactly
+from samerack.common.records import FOLLOWING
 from samerack.planning import planner
 from samerack.planning.byte_shares import Rates, known_crossing, row_of
 from samerack.planning.members import PlanMember
@@ -94,6 +95,7 @@ def examine(
     client_ids = {member.id: member.client_id for member in members}
     shares = shares_of(made, rates)
     said = agent_says(settings, group)
+    role, trouble = said.get("role", ""), said.get("trouble", "")
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     present, proposed = (per_member(made, owner) for owner in (problem.owner, made.final))
     return {
@@ -112,8 +114,8 @@ def examine(
         ),
         "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
-        "agent_leads": how_led(subject.view, settings, role=said.get("role", ""), saving=_saving(*shares)),
-        "agent_only_observes": said.get("trouble") or None,
+        "agent_leads": how_led(subject.view, settings, role=role, trouble=trouble, saving=_saving(*shares)),
+        "agent_only_observes": (role != FOLLOWING and trouble) or None,
         "agent_is_paused": said.get("paused") or None,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
         "over_racks": over_racks(

@@ -24,7 +24,7 @@ from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.patterns import exactly
-from samerack.common.records import LEADING
+from samerack.common.records import FOLLOWING, LEADING
 from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
 from samerack.settings.all_settings import Settings
@@ -80,19 +80,22 @@ def unknown_group(group: str, wire: Wire) -> AgentError:
     return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
 
 
-def how_led(view: GroupView | None, settings: Settings, *, role: str, saving: float | None) -> str:
+def how_led(view: GroupView | None, settings: Settings, *, role: str, trouble: str = "", saving: float | None) -> str:
     """Return how an agent comes to lead a group.
 
     Args:
         view: the group; None if the brokers assign it.
         settings: of the agent.
         role: that of the running agent in it; empty if none runs.
+        trouble: why the running agent does not lead it.
         saving: the part of what it reads that the plan keeps in its rack; None if that is not known.
     """
     if view is None:
         return "never: the brokers assign it (KIP-848)"
     if role == LEADING:
         return "the running agent leads it now"
+    if role == FOLLOWING and trouble:
+        return f"once its leader leaves: {trouble}"
     worth_it = saving is not None and saving > settings.policy.of(view.name).min_saving
     bootstrap = settings.kafka["bootstrap.servers"] if not role else ""
     return prospect(view, settings.leading, worth_it=worth_it, bootstrap=bootstrap)

@@ -33,6 +33,12 @@ def test_a_group_that_the_agent_leads_is_led_now() -> None:
     assert "when its leader leaves" in how_led(VIEW, SETTINGS, role="following", saving=0.0)
 
 
+def test_why_an_agent_that_follows_evicts_nobody_is_said() -> None:
+    """`samerack lead` would be refused there."""
+    text = how_led(VIEW, SETTINGS, role="following", trouble="members (samsa) did not come back", saving=0.2)
+    assert text == "once its leader leaves: members (samsa) did not come back"
+
+
 def test_a_group_that_brokers_assign_is_never_led() -> None:
     """It is not a question of deploys or takeovers."""
     assert how_led(None, SETTINGS, role="", saving=0.5) == "never: the brokers assign it (KIP-848)"

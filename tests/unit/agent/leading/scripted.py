@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 
-from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
@@ -39,7 +39,8 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
         group=group,
         settings=settings,
         watch=watch,
-        foreign_protocols=ForeignProtocols(None),
+        foreign_protocols=GroupMemory(None, name="protocols"),
+        evicted=GroupMemory(None, name="evicted"),
         group_type=lambda _group: "classic",
         metrics=metrics,
         events=EventLog(),

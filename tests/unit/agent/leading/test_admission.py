@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.admission import Admission, foreign, refusal
-from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.prospect import after_leave, prospect
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
@@ -34,12 +34,13 @@ class Case:
     def __init__(self) -> None:
         self.now = 1000.0
         self.denied: frozenset[str] = frozenset()
-        self.unsupported_reason = ""
+        self.unsupported_reason = self.never_evicts = ""
         self.kind = "classic"
-        self.foreign_protocols = ForeignProtocols(None)
+        self.foreign_protocols = GroupMemory(None, name="protocols")
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
+        self.reporter.never_evicts = lambda: self.never_evicts
         watch: Any = SimpleNamespace(denied_topics=lambda _: self.denied, record_limit=None)
         self.watch = watch
         self.admission = Admission(
@@ -108,9 +109,20 @@ def test_a_leader_that_gave_partitions_is_not_followed_again(case: Case) -> None
     case.back_off(Cause.GIFT)
     case.now += RULES[Cause.GIFT].max_seconds + 600.0
     assert not case.admits(ALONE)
-    assert "the agent leads such a group only from its first generation" in case.reporter.trouble
+    assert case.reporter.trouble == RULES[Cause.GIFT].symptom
     assert case.admits(group(protocol="", state="Empty"))
     assert case.admission.admits_initial_rebalance()
+
+
+def test_a_group_in_which_nobody_is_evicted_is_joined_as_a_running_one(case: Case) -> None:
+    """It is not joined while it forms, and then as any other, unless its leader gives partitions to the agent."""
+    case.never_evicts = "an error of JoinGroup is fatal to its members"
+    assert not case.admission.admits_initial_rebalance()
+    assert case.admits(ALONE)
+    case.back_off(Cause.GIFT)
+    case.now += RULES[Cause.GIFT].max_seconds
+    assert not case.admits(ALONE)
+    assert case.reporter.trouble == f"{RULES[Cause.GIFT].symptom}; {case.never_evicts}"
 
 
 def test_a_converted_group_is_left_alone_after_the_pause_too(case: Case) -> None:

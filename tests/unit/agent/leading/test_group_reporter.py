@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.group_status import FOLLOWING, OBSERVING
+from samerack.agent.group_status import FOLLOWING, OBSERVING, WAITING
+from samerack.agent.group_status import LEADING as LEADS
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
@@ -80,6 +81,17 @@ def test_why_the_agent_only_observes_is_in_status_and_metrics() -> None:
         reporter.become(role)
         assert metrics.registry.get_sample_value("samerack_group_reason", labels) == shown
         assert [status.why for status in metrics.board.all()] == [why]
+
+
+def test_why_nobody_is_evicted_is_shown_until_the_agent_leads() -> None:
+    """Waiting or following it has nothing else to say of a group that works."""
+    reporter, _, metrics = recording_reporter()
+    reporter.never_evicts = lambda: "members (samsa) did not come back"
+    shown = []
+    for role in (WAITING, FOLLOWING, LEADS):
+        reporter.become(role)
+        shown += [status.why for status in metrics.board.all()]
+    assert shown == ["members (samsa) did not come back"] * 2 + [""]
 
 
 # rebalances, with polls that are answered in the middle of one

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_requests import GroupRequests, RequestStatus, from_json, to_json
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Reason
@@ -199,19 +199,19 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_restarted_agent_remembers(path: Path) -> None:
     """The next process knows the last foreign protocol of each group."""
-    ForeignProtocols(path).note("orders", "stream", foreign=True)
-    again = ForeignProtocols(path)
+    GroupMemory(path, name="protocols").keep("orders", "stream")
+    again = GroupMemory(path, name="protocols")
     assert (again.of("orders"), again.of("clicks")) == ("stream", "")
 
 
 def test_a_known_protocol_ends_it(path: Path) -> None:
     """A group that has changed to a protocol of the agent's may be led again; for most nothing is ever written."""
-    seen = ForeignProtocols(path)
-    seen.note("orders", "range", foreign=False)
+    seen = GroupMemory(path, name="protocols")
+    seen.keep("orders", "")
     assert not path.exists()
-    seen.note("orders", "mine", foreign=True)
-    seen.note("orders", "range", foreign=False)
-    assert (seen.of("orders"), ForeignProtocols(path).of("orders")) == ("", "")
+    seen.keep("orders", "mine")
+    seen.keep("orders", "")
+    assert (seen.of("orders"), GroupMemory(path, name="protocols").of("orders")) == ("", "")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 100_000])
@@ -219,15 +219,15 @@ def test_a_broken_file_is_no_obstacle(path: Path, content: bytes) -> None:
     """A broken file counts as empty, and the next note replaces it."""
     path.parent.mkdir()
     path.write_bytes(content)
-    seen = ForeignProtocols(path)
+    seen = GroupMemory(path, name="protocols")
     assert seen.of("orders") == ""
-    seen.note("orders", "mine", foreign=True)
-    assert ForeignProtocols(path).of("orders") == "mine"
+    seen.keep("orders", "mine")
+    assert GroupMemory(path, name="protocols").of("orders") == "mine"
 
 
 def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
     """The protocol is then kept in memory."""
     (tmp_path / "file").write_text("")
-    seen = ForeignProtocols(tmp_path / "file" / "protocols.json")
-    seen.note("orders", "mine", foreign=True)
+    seen = GroupMemory(tmp_path / "file" / "protocols.json", name="protocols")
+    seen.keep("orders", "mine")
     assert seen.of("orders") == "mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +61,7 @@ class Attempt:
     def __init__(self, *first: MemberView, error: Exception | None = None) -> None:
         self.now = 101.0
         self.member = _Member(error)
+        self.heard: list[tuple[tuple[str, ...], tuple[str, ...], int]] = []
         log: Any = structlog.get_logger()
         self.initial_rebalance = InitialRebalance(
             sighting=Sighting(at=100.0, empty_at=99.5, members=frozenset(one.id for one in first)),
@@ -69,7 +71,12 @@ class Attempt:
             clock=lambda: self.now,
             log=log,
             own_client_id="samerack",
+            on_evict=self._hear,
         )
+
+    def _hear(self, members: Iterable[MemberView], evicted: Iterable[MemberView]) -> None:
+        ids, gone = (tuple(one.id for one in views) for views in (members, evicted))
+        self.heard.append((ids, gone, len(self.member.evicted)))
 
     def turn(self, *members: MemberView, state: str = "PreparingRebalance") -> bool:
         """Poll the group once."""
@@ -183,6 +190,13 @@ def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
     assert not attempt.turn(A, AGENT)
     assert not late.turn(A, AGENT, state="CompletingRebalance")
     assert (attempt.member.evicted, late.member.evicted) == ([], [])
+
+
+def test_who_is_about_to_be_evicted_is_passed_on_before_the_request() -> None:
+    """A process that ends right after it has not lost it."""
+    attempt = Attempt(A)
+    attempt.turn(A, AGENT, B)
+    assert attempt.heard == [(("a", AGENT.id, "b"), ("a",), 0)]
 
 
 def test_evictions_end() -> None:

@@ -11,7 +11,7 @@ import structlog
 
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.order import is_exposed, members_before
+from samerack.agent.leading.order import counts_agents, is_exposed, members_before
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
@@ -36,6 +36,7 @@ class _Broker:
     member_id: str = ""
     leader_id: str = ""
     leading: bool = False
+    generation_id: int = 1
     assigned: TopicPartitions = NO_PARTITIONS
     reserved: set[str] = field(default_factory=set)
     forgotten: frozenset[str] = frozenset()
@@ -153,3 +154,45 @@ def test_one_gift_under_a_sound_protocol_is_enough() -> None:
         position().keep(of(broker), view)
     assert error.value.cause is Cause.GIFT
     assert broker.nudges == 0
+
+
+def owning(*counts: int, protocol: str = "cooperative-sticky", topics: tuple[str, ...] = ("t", "t", "t")) -> GroupView:
+    """A group whose members have so many partitions, and these topics."""
+    members = zip("abc", counts, topics, strict=False)
+    return group(
+        *(member(name, topic, assigned=from_pairs([("t", n) for n in range(count)])) for name, count, topic in members),
+        protocol=protocol,
+    )
+
+
+@pytest.mark.parametrize(
+    ("view", "counted"),
+    [
+        (owning(4, 5, 3), True),
+        (owning(4, 5, 3, protocol="sticky"), True),
+        (owning(4, 4, 4), False),
+        (owning(5, 4, 3, protocol="range"), False),
+        (owning(4, 5, 3, topics=("t", "t", "u")), False),
+        (owning(2, 8, 2), False),
+        (owning(12), False),
+    ],
+    ids=["@platformatic/kafka 2.12", "sticky", "even", "range deals by topic", "other topics", "weights", "one"],
+)
+def test_a_leader_that_counts_the_agent_is_known_by_its_result(*, view: GroupView, counted: bool) -> None:
+    """Two owned six each, a third joined: with the agent counted each has three at least, and some are larger."""
+    assert counts_agents(view) is counted
+
+
+def test_a_leader_that_counts_the_agent_is_left_after_some_seconds_of_one_generation() -> None:
+    """As after a gift: between two rounds, or in another generation, uneven counts prove nothing yet."""
+    place, broker, now = position(), _Broker([], STICKY, member_id="m"), 100.0
+    place.clock = lambda: now
+    for generation, view, after in ((5, owning(4, 5, 3), 4.9), (6, owning(4, 5, 3), 4.9), (6, owning(4, 4, 4), 1.0)):
+        broker.generation_id = generation
+        place.check_shares(of(broker), view)
+        now += after
+    place.check_shares(of(broker), owning(4, 5, 3))
+    now += 5.0
+    with pytest.raises(BackOffError, match=r"cooperative-sticky counts the agent.*: 4, 5, 3 partitions") as error:
+        place.check_shares(of(broker), owning(4, 5, 3))
+    assert error.value.cause is Cause.GIFT

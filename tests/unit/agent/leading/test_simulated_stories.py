@@ -37,6 +37,7 @@ _FOUND = [
     ("joins-anything", "ForbiddenGroup", 3),
     ("deaf-to-the-end", "EndsLate", 1),
     ("all-alive", "StoppedForAway", 15),
+    ("evicts-again", "EndedAgain", 24),
 ]
 """A mistake, what is violated by it, and the seed from which on it is searched."""
 _FOUND_LATER = [
@@ -255,6 +256,43 @@ def test_a_rebalance_beside_a_deletion_is_found(plant: str, kind: str) -> None:
     with pytest.raises(ViolationError) as caught:
         _deletes_topic(plant)
     assert type(caught.value).__name__ == kind
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_members_to_which_an_error_of_join_group_is_fatal_end_once(*, restarted: bool) -> None:
+    """Members of samsa were evicted at each birth; after the first they read, over a restart of the agent too."""
+    with _world(seed=1, initial_delay_ms=3000, clients="samsa") as world:
+        world.start_agent(0)
+        world.settle()
+        for rack in "abc":
+            world.join("samsa", rack)
+        world.wait(9000)
+        if restarted:
+            world.kill_agent(0)
+        world.settle()
+        assert not world.invariants.unread()
+        while any(one.host.alive for one in world.consumers):
+            world.leave(0)
+        world.settle()
+        for rack in "abc":
+            world.join("samsa", rack)
+        world.settle()
+        assert not world.invariants.unread()
+
+
+def test_a_leader_that_counts_the_agent_is_left_to_its_group() -> None:
+    """Two members have six partitions each; a third joins: 5, 4 and 3 as long as the agent followed, now 4 each."""
+    with _world(seed=1, partitions=12, clients="platformatic") as world:
+        for rack in "ab":
+            world.join("java", rack)
+        world.settle()
+        world.start_agent(0)
+        world.settle()
+        assert {len(one.owned) for one in world.consumers} == {6}
+        world.join("java", "c")
+        world.settle()
+        world.settle()
+        assert {len(one.owned) for one in world.consumers} == {4}
 
 
 # deploys

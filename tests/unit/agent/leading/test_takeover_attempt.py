@@ -92,7 +92,7 @@ class Stage:
             reporter=reporter_of(),
             notify_supervisor=lambda: self.notified.append("notified"),
             publish=self.seen.append,
-            on_evict=self.evicted.extend,
+            on_evict=lambda _all, evicted: self.evicted.extend(evicted),
             clock=lambda: self.now,
         )
         self.run.begin(self.member)

@@ -188,6 +188,17 @@ def test_each_refusal_is_an_answer(evaluator: _Evaluator, view: GroupView, words
     assert stage.joining.done == []
 
 
+def test_where_members_did_not_come_back_nobody_is_evicted() -> None:
+    """Neither on request nor by the setting: an error of JoinGroup is fatal to them."""
+    for leading in (LeadingSettings(), LeadingSettings(takeover="clean")):
+        stage = Stage(leading=leading)
+        stage.reporter.never_evicts = lambda: "members (samsa) did not come back"
+        stage.ask()
+        assert [stage.consider() for _ in range(2)] == [False, False]
+        assert stage.progress.reason == "members (samsa) did not come back"
+        assert stage.evaluator.spent == 0
+
+
 def test_slow_members_are_remembered() -> None:
     """A slow rebalance refuses a takeover, until enough fast ones have followed."""
     stage = Stage()
