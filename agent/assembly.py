@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from samerack.agent.leading.assigning import unweighed
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_requests import GroupRequests
+from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.leading.takeover_controller import TakeoverLock
@@ -170,6 +171,7 @@ class AgentParts:
         types = GroupTypes(Wire(for_kafka_python(settings.kafka)))
         kept = path_of(settings)
         foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
+        sizes = GroupSizes(kept.with_suffix(".sizes.json") if kept is not None else None)
         requests = GroupRequests(kept.with_suffix(".requests.json") if kept is not None else None)
 
         def make(group: str) -> GroupLeader:
@@ -180,6 +182,7 @@ class AgentParts:
                     settings=settings,
                     watch=self.watch,
                     foreign_protocols=foreign_protocols,
+                    sizes=sizes,
                     requests=requests,
                     group_type=types.find,
                     unsupported_reason=self.watch.versions.unsupported_reason,

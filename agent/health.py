@@ -44,23 +44,27 @@ class Health:
             wrong.setdefault("poller", parts.poller.last_error)
         if parts.election is not None and parts.election.trouble:
             wrong["election"] = parts.election.trouble
-        troubles, left = self._troubles(), {leader.group: leader.operators.left for leader in parts.led.values()}
+        troubles = self._troubles()
+        excused = {leader.group: (leader.operators.left, leader.full) for leader in parts.led.values()}
         for status in parts.metrics.board.all():
             trouble = troubles.get(status.group, "")
             if status.group not in self._named:
                 continue  # a pattern may match what nobody leads, such as a tool's group
-            if status.role == OBSERVING and trouble and trouble == left.get(status.group):
-                continue  # an operator's wish is no part that does not work
+            if status.role == OBSERVING and trouble and trouble in excused.get(status.group, ()):
+                continue  # an operator's wish, or consumers that need all places, are no part that does not work
             if status.role in (OUTSIDE, FENCED, OBSERVING):
                 wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
         return wrong
 
     def notes(self) -> dict[str, str]:
-        """Return what the agent waits for, which may be a name that is written wrong: nothing that does not work."""
+        """Return what the agent waits for, such as room in a group or a name that may be wrong: no part is broken."""
+        full = {leader.group: leader.full for leader in self._parts.led.values()}
         notes = {
             f"group {status.group}": status.why
             for status in self._parts.metrics.board.all()
-            if status.group in self._named and status.role == WAITING and status.why
+            if status.group in self._named
+            and status.why
+            and (status.role == WAITING or (status.role == OBSERVING and status.why == full.get(status.group)))
         }
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 

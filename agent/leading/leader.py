@@ -114,6 +114,11 @@ class GroupLeader(Service):
         self.wake()
         return progress
 
+    @property
+    def full(self) -> str:
+        """Why there is no room for the agent beside the group's consumers; empty if there is."""
+        return self._parts.admission.full
+
     def member_ids(self) -> frozenset[MemberIdentity]:
         """Return the agent's current member ids in this group, as far as it knows them."""
         membership = self._membership
@@ -140,6 +145,8 @@ class GroupLeader(Service):
             self._back_off(error)
         except AssignmentError as error:
             self._back_off(BackOffError(Cause.PLANS_FAILED, f"no plan passes the check: {error}"))
+        except kafka_errors.GroupMaxSizeReachedError:
+            self._back_off(self._parts.admission.refused_as_full())
         except kafka_errors.InconsistentGroupProtocolError:
             self._back_off(BackOffError(Cause.NO_SHARED_PROTOCOL))
         except (kafka_errors.KafkaError, AgentError) as error:

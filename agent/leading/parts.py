@@ -17,6 +17,7 @@ from samerack.agent.leading.assigning import Assigning, Weigh, unweighed
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_requests import GroupRequests
+from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
@@ -70,6 +71,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     settings: Settings,
     watch: ClusterWatch,
     foreign_protocols: ForeignProtocols,
+    sizes: GroupSizes | None = None,
     requests: GroupRequests | None = None,
     group_type: Callable[[str], str],
     metrics: Metrics,
@@ -84,9 +86,10 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
 ) -> GroupParts:
     """Return the parts that lead one group.
 
-    Without `requests` operators have asked for nothing, without `lock` the group may take over at any time.
-    `group_type` separates classic groups from those that brokers assign, `unsupported_reason` says why groups on these
-    brokers cannot be led (empty if they can); `notify_supervisor` sends the supervisor the agent's member ids.
+    Without `sizes` the group was not seen before, without `requests` operators have asked for nothing, without `lock`
+    the group may take over at any time. `group_type` separates classic groups from those that brokers assign,
+    `unsupported_reason` says why groups on these brokers cannot be led (empty if they can); `notify_supervisor` sends
+    the supervisor the agent's member ids.
     """
     if requests is None:
         requests = GroupRequests()
@@ -130,8 +133,10 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             group_type=group_type,
             reporter=reporter,
             foreign_protocols=foreign_protocols,
+            sizes=sizes or GroupSizes(None),
             unsupported_reason=unsupported_reason,
             requested=partial(requests.reason, group, Wish.LEAVE),
+            clock=time.monotonic,
         ),
         assigning=assigning,
         evaluator=evaluator,

@@ -60,8 +60,10 @@ class Watch:
 
     rack_aware_fetch = True
 
-    def __init__(self, process: Process, place: Place, initial_delay_seconds: float) -> None:
-        self.initial_delay_seconds = initial_delay_seconds
+    def __init__(
+        self, process: Process, place: Place, initial_delay_seconds: float, max_group_size: int = 2**31 - 1
+    ) -> None:
+        self.initial_delay_seconds, self.max_group_size = initial_delay_seconds, max_group_size
         self._process, self._host, self._timeline, self._place = process, process.host, process.timeline, place
         self.max_seen: dict[str, int] = {}
         self._state = Settling()

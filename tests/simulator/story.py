@@ -39,7 +39,7 @@ _SETTINGS: Final = st.builds(
     strangers=st.booleans(),
     forbidden=st.sampled_from((False, False, False, False, False, False, False, True)),
     initial_delay_ms=st.sampled_from((3000, 0)),
-    max_size=st.sampled_from((0, 0, 0, 3)),
+    max_size=st.sampled_from((0, 0, 3, 4)),
     patterns=st.booleans(),
     plan_ms=st.sampled_from((0, 0, 0, 80, 1500)),
     metadata_ms=st.sampled_from((0, 0, 0, 300, 2500)),
@@ -57,6 +57,8 @@ _EVENTS: Final[dict[str, tuple[Callable[..., None], dict[str, Any]]]] = {
     "some_time_passes": (World.wait, {"milliseconds": _within(5, 50, 150, 400, 1000, 2500, 6000)}),
     # clients
     "a_client_leaves": (World.leave, {"number": _NUMBERS}),
+    "a_client_restarts": (World.restart, {"number": _NUMBERS, "milliseconds": _within(50, 2500, 12_000)}),
+    "the_group_fills": (World.fill, {"milliseconds": _within(5, 150, 1000, 6000)}),
     "a_client_crashes": (World.crash, {"number": _NUMBERS}),
     "a_client_stops": (World.pause, {"number": _NUMBERS, "milliseconds": _within(300, 3000, 12_000)}),
     "another_application_starts": (World.change_application, {"milliseconds": _within(3000, 10_000, 90_000)}),

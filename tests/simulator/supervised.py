@@ -140,7 +140,9 @@ class SupervisedAgent:
             return
         process = Process(self, timeline=self._timeline, network=self._network)
         process.plan_ms, process.metadata_ms = self._setting.plan_ms, self._setting.metadata_ms
-        self._watch = Watch(process, self._place, self._network.coordinator.initial_delay_ms / 1000)
+        coordinator = self._network.coordinator
+        limit = coordinator.max_size or 2**31 - 1
+        self._watch = Watch(process, self._place, coordinator.initial_delay_ms / 1000, limit)
         self.leadership = self._election.enter(self.name, process.host) if self._election is not None else None
         leader = build(
             process,

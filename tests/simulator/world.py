@@ -72,6 +72,7 @@ class World:
         """Whether clients find new topics, and whether requests or clients have been disturbed."""
         self.invariants = Invariants(self)
         self.coordinator.refused = self.invariants.guest.refused
+        self.coordinator.full = self.invariants.guest.refused_as_full
         elected = setting.agents > 1 and not setting.strangers
         self.election = SimulatedElection(self.timeline, GROUP) if elected else None
         self.agents = [SupervisedAgent(self, number) for number in range(setting.agents)]
@@ -191,6 +192,20 @@ class World:
             self.invariants.excuse(f"{one.name} leaves", self.slowest_ms() + session)
             one.leave()
             self.wait(2 * LATENCY_MS)
+
+    def restart(self, number: int, milliseconds: int) -> None:
+        """A client leaves, and comes again after a while, as in a deploy."""
+        if (one := self._living(number)) is not None:
+            kind, _, rack = one.name.rsplit("-", 2)
+            self.leave(number)
+            self.wait(milliseconds)
+            self.join(kind, rack)
+
+    def fill(self, milliseconds: int) -> None:
+        """Clients come one after the other until the group is as large as it may be (`group.max.size`)."""
+        while sum(one.host.alive for one in self.consumers) < self.setting.max_size and not self.coordinator.converted:
+            self.join("java", RACKS[self._names % len(RACKS)])
+            self.wait(milliseconds)
 
     def crash(self, number: int) -> None:
         """A client is killed."""

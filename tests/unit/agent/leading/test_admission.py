@@ -12,8 +12,10 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_sizes import KEEP_SECONDS, GroupSizes
 from samerack.agent.leading.prospect import prospect
 from samerack.agent.policy.back_off_causes import RULES, Cause
+from samerack.cluster.broker_configs import NO_LIMIT
 from samerack.cluster.group import GroupView
 from samerack.events import EventLog
 from samerack.protocol.values import Subscription
@@ -40,14 +42,15 @@ class Case:
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
-        watch: Any = SimpleNamespace(denied_topics=lambda _: self.denied)
+        self.watch: Any = SimpleNamespace(denied_topics=lambda _: self.denied, max_group_size=None)
         self.admission = Admission(
             group="orders",
             leading=settings.leading,
-            watch=watch,
+            watch=self.watch,
             group_type=lambda _: self.kind,
             reporter=self.reporter,
             foreign_protocols=self.foreign_protocols,
+            sizes=GroupSizes(None),
             unsupported_reason=lambda: self.unsupported_reason,
             clock=lambda: self.now,
         )
@@ -55,6 +58,12 @@ class Case:
     def back_off(self, cause: Cause) -> None:
         """Start a back-off, as `agent.leading.leader` does."""
         self.admission.back_off.start(cause, RULES[cause].symptom)
+
+    def full(self, consumers: int, *, state: str = "Stable", inside: bool = False) -> str:
+        """Why there is no room for the agent beside so many consumers."""
+        members = [member(f"reader-{number}", "clicks") for number in range(consumers)]
+        self.admission.sees(group(*members, member("me", instance_id="samerack"), state=state), inside=inside)
+        return self.admission.full
 
     def admits(self, view: GroupView) -> bool:
         """Ask again, without the last answer."""
@@ -89,6 +98,53 @@ def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(case: Case) -> Non
     assert not case.admission.admits_initial_rebalance()
     assert case.admits(ALONE)
     assert case.admission.admits_initial_rebalance()
+
+
+def test_one_more_consumer_must_fit_beside_the_agent(case: Case) -> None:
+    """The agent is in a group only if the brokers accept one consumer more; the reason names the setting."""
+    case.watch.max_group_size = 4
+    assert [bool(case.full(consumers, inside=True)) for consumers in (1, 2, 3)] == [False, False, True]
+    assert not case.admits(BESIDE)
+    assert "group.max.size of the brokers is 4: beside 3 consumers" in case.reporter.trouble
+    assert (case.reporter.role, case.admission.is_troubled) == (OBSERVING, True)
+    case.watch.max_group_size = NO_LIMIT
+    assert not case.full(10_000)
+    assert case.admits(BESIDE)
+
+
+def test_a_place_stays_free_for_a_consumer_that_restarts(case: Case) -> None:
+    """A full group that lost a consumer a moment ago still counts as full; five minutes later it is smaller."""
+    case.watch.max_group_size = 3
+    assert case.full(3)
+    assert case.full(1)
+    assert not case.full(1, inside=True)
+    case.now += KEEP_SECONDS
+    assert not case.full(1)
+
+
+def test_a_group_that_forms_gets_the_places_of_its_last_consumers(case: Case) -> None:
+    """The agent does not join a birth whose last size fills the limit; before any, half of the places stay free."""
+    case.watch.max_group_size = 6
+    unknown = [bool(case.full(consumers, state="PreparingRebalance", inside=True)) for consumers in (1, 2, 3)]
+    assert unknown == [False, False, True]
+    assert not case.full(3)
+    assert not case.full(4, state="PreparingRebalance")
+    assert case.full(5)
+    assert case.full(1, state="PreparingRebalance")
+    assert not case.admission.admits_initial_rebalance()
+
+
+def test_a_refusal_proves_a_limit_that_the_agent_may_not_read(case: Case) -> None:
+    """GROUP_MAX_SIZE_REACHED means that the consumers seen fill the group, until more of them are seen."""
+    assert not case.full(3)
+    error = case.admission.refused_as_full()
+    assert (error.cause, str(error)) == (Cause.GROUP_FULL, case.admission.full)
+    assert "group.max.size of the brokers is 3: beside 3 consumers" in case.admission.full
+    assert case.full(2)
+    assert not case.full(4)
+    case.watch.max_group_size = 10
+    assert case.admission.refused_as_full().cause is Cause.GROUP_FULL
+    assert not case.full(4)
 
 
 def test_a_foreign_agent_that_led_is_waited_for(case: Case) -> None:
