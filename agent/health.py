@@ -44,13 +44,13 @@ class Health:
             wrong.setdefault("poller", parts.poller.last_error)
         if parts.election is not None and parts.election.trouble:
             wrong["election"] = parts.election.trouble
-        troubles = self._troubles()
-        excused = {leader.group: (leader.operators.left, leader.full) for leader in parts.led.values()}
+        troubles, left = self._troubles(), {leader.group: leader.operators.left for leader in parts.led.values()}
+        full = self._full()
         for status in parts.metrics.board.all():
             trouble = troubles.get(status.group, "")
             if status.group not in self._named:
                 continue  # a pattern may match what nobody leads, such as a tool's group
-            if status.role == OBSERVING and trouble and trouble in excused.get(status.group, ()):
+            if status.role == OBSERVING and (status.group in full or (trouble and trouble == left.get(status.group))):
                 continue  # an operator's wish, or consumers that need all places, are no part that does not work
             if status.role in (OUTSIDE, FENCED, OBSERVING):
                 wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
@@ -58,13 +58,13 @@ class Health:
 
     def notes(self) -> dict[str, str]:
         """Return what the agent waits for, such as room in a group or a name that may be wrong: no part is broken."""
-        full = {leader.group: leader.full for leader in self._parts.led.values()}
+        full = self._full()
         notes = {
             f"group {status.group}": status.why
             for status in self._parts.metrics.board.all()
             if status.group in self._named
             and status.why
-            and (status.role == WAITING or (status.role == OBSERVING and status.why == full.get(status.group)))
+            and (status.role == WAITING or (status.role == OBSERVING and status.group in full))
         }
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 
@@ -102,6 +102,10 @@ class Health:
                 Gap(what="leading", where=leader.group, refused=True, reason=cause or trouble, consequence=consequence),
             )
         return gaps
+
+    def _full(self) -> frozenset[str]:
+        """Return the groups that the agent stays out of so that consumers have their places."""
+        return frozenset(leader.group for leader in self._parts.led.values() if leader.makes_room)
 
     def _troubles(self) -> dict[str, str]:
         """Return by group what prevents the agent from leading it."""

@@ -78,6 +78,13 @@ class Admission:
         """Whether the agent stays out of a group that it is configured to lead."""
         return bool(self._refusal) or self.back_off.is_out
 
+    @property
+    def makes_room(self) -> bool:
+        """Whether the agent stays out so that consumers have their places, and for no other reason."""
+        if self.back_off.is_out:
+            return self.back_off.makes_room
+        return bool(self.full) and self._refusal == self.full
+
     def forget(self) -> None:
         """Make the next `admits` decide again."""
         self._decided_for = None
@@ -129,7 +136,7 @@ class Admission:
             known = view.protocol in self.leading.protocols
             self.foreign_protocols.note(self.group, view.protocol, foreign=not known)
         if self.back_off.is_out:
-            self.reporter.trouble = self.back_off.reason
+            self.reporter.trouble = (self.makes_room and self.full) or self.back_off.reason
             self.reporter.become(OBSERVING)
             return False
         if not is_settled(view):

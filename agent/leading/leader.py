@@ -115,9 +115,9 @@ class GroupLeader(Service):
         return progress
 
     @property
-    def full(self) -> str:
-        """Why there is no room for the agent beside the group's consumers; empty if there is."""
-        return self._parts.admission.full
+    def makes_room(self) -> bool:
+        """Whether the agent stays out so that consumers have their places in a group of limited size."""
+        return self._parts.admission.makes_room
 
     def member_ids(self) -> frozenset[MemberIdentity]:
         """Return the agent's current member ids in this group, as far as it knows them."""

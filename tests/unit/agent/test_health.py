@@ -11,13 +11,13 @@ from samerack.agent.health import Health
 from samerack.settings.all_settings import Settings
 
 
-def _health(*, full: str, trouble: str) -> Health:
+def _health(*, makes_room: bool, trouble: str) -> Health:
     """The health of an agent that observes its only group."""
     settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}, "groups": ["orders"]})
     leader = SimpleNamespace(
         group="orders",
         name="group orders",
-        full=full,
+        makes_room=makes_room,
         reporter=SimpleNamespace(trouble=trouble),
         operators=SimpleNamespace(left=""),
         is_alive=lambda: True,
@@ -38,11 +38,11 @@ def _health(*, full: str, trouble: str) -> Health:
 
 def test_a_group_without_room_is_a_note() -> None:
     """An agent that stays out so that consumers have their places does what it should, and is ready."""
-    health = _health(full="no room", trouble="no room")
+    health = _health(makes_room=True, trouble="no room")
     assert (health.unready(), health.notes()) == ({}, {"group orders": "no room"})
 
 
-def test_another_trouble_in_a_full_group_is_no_note() -> None:
+def test_another_trouble_is_no_note() -> None:
     """What else keeps the agent out is a part that does not work."""
-    health = _health(full="no room", trouble="not allowed")
+    health = _health(makes_room=False, trouble="not allowed")
     assert (health.unready(), health.notes()) == ({"group orders": "observing: not allowed"}, {})

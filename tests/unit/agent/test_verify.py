@@ -32,7 +32,7 @@ ONLY = Code.RACK_ONLY_IN_FETCH
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
-def verdict_of(
+def verdict_of(  # noqa: PLR0917 - a verdict has this much evidence
     taken: TrafficSnapshot,
     prices: str = "aws",
     own_rack: str = "",

@@ -106,7 +106,7 @@ def test_one_more_consumer_must_fit_beside_the_agent(case: Case) -> None:
     assert [bool(case.full(consumers, inside=True)) for consumers in (1, 2, 3)] == [False, False, True]
     assert not case.admits(BESIDE)
     assert "group.max.size of the brokers is 4: beside 3 consumers" in case.reporter.trouble
-    assert (case.reporter.role, case.admission.is_troubled) == (OBSERVING, True)
+    assert (case.reporter.role, case.admission.is_troubled, case.admission.makes_room) == (OBSERVING, True, True)
     case.watch.max_group_size = NO_LIMIT
     assert not case.full(10_000)
     assert case.admits(BESIDE)
@@ -145,6 +145,18 @@ def test_a_refusal_proves_a_limit_that_the_agent_may_not_read(case: Case) -> Non
     case.watch.max_group_size = 10
     assert case.admission.refused_as_full().cause is Cause.GROUP_FULL
     assert not case.full(4)
+
+
+def test_while_a_pause_lasts_the_reason_is_the_present_one(case: Case) -> None:
+    """The agent left as two consumers filled the group; the third counts in the reason, and the agent is ready."""
+    case.watch.max_group_size = 3
+    case.back_off(Cause.GROUP_FULL)
+    case.full(3)
+    assert not case.admits(ALONE)
+    assert "beside 3 consumers" in case.reporter.trouble
+    assert case.admission.makes_room
+    case.back_off(Cause.PLANS_FAILED)
+    assert not case.admission.makes_room
 
 
 def test_a_foreign_agent_that_led_is_waited_for(case: Case) -> None:
