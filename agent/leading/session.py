@@ -134,7 +134,8 @@ class Session:
             BackOffError: One needs it.
         """
         group = self._group
-        if self._parts.admission.max_size is not None and (group.is_due or group.view is None or group.view.stable):
+        may_be_old = group.is_due or (group.view is not None and group.view.stable)
+        if may_be_old and self._parts.admission.max_size is not None:
             group.poll()
             group.poll_within(PARKED_SECONDS)
 

@@ -203,7 +203,7 @@ class World:
 
     def fill(self, milliseconds: int) -> None:
         """Clients come one after the other until the group is as large as it may be (`group.max.size`)."""
-        while sum(one.host.alive for one in self.consumers) < self.setting.max_size and not self.coordinator.converted:
+        for _ in range(self.setting.max_size - sum(one.host.alive for one in self.consumers)):
             self.join("java", RACKS[self._names % len(RACKS)])
             self.wait(milliseconds)
 

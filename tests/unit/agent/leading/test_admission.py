@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -42,7 +42,7 @@ class Case:
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
-        self.watch: Any = SimpleNamespace(denied_topics=lambda _: self.denied, max_group_size=None)
+        self.watch = cast(Any, SimpleNamespace(denied_topics=lambda _: self.denied, max_group_size=None))
         self.admission = Admission(
             group="orders",
             leading=settings.leading,
