@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from samerack.agent.leading.assigning import unweighed
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_requests import GroupRequests
+from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.leading.takeover_controller import TakeoverLock
@@ -173,6 +174,7 @@ class AgentParts:
             GroupMemory(kept.with_suffix(f".{name}.json") if kept is not None else None, name=name)
             for name in ("protocols", "evicted")
         )
+        sizes = GroupSizes(kept.with_suffix(".sizes.json") if kept is not None else None)
         requests = GroupRequests(kept.with_suffix(".requests.json") if kept is not None else None)
 
         def make(group: str, empty_at: float | None) -> GroupLeader:
@@ -184,6 +186,7 @@ class AgentParts:
                     watch=self.watch,
                     foreign_protocols=foreign_protocols,
                     evicted=evicted,
+                    sizes=sizes,
                     requests=requests,
                     group_type=types.find,
                     unsupported_reason=self.watch.versions.unsupported_reason,

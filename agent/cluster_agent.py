@@ -67,6 +67,7 @@ class ClusterAgent:
             bootstrap=settings.kafka["bootstrap.servers"],
             more_gaps=self.health.gaps,
             server_assignors=lambda: parts.watch.server_assignors,
+            max_group_size=lambda: parts.watch.max_group_size,
         )
         ledger = Ledger(parts.prices, roles=parts.roles, own_share=reports.own_share)
         parts.traffic.listen(ledger.take)

@@ -47,22 +47,26 @@ class Health:
         if parts.publisher is not None and parts.publisher.refusal:
             wrong.setdefault("publishing", parts.publisher.refusal)
         troubles, left = self._troubles(), {leader.group: leader.operators.left for leader in parts.led.values()}
+        full = self._full()
         for status in parts.metrics.board.all():
             trouble = troubles.get(status.group, "")
             if status.group not in self._named:
                 continue  # a pattern may match what nobody leads, such as a tool's group
-            if status.role == OBSERVING and trouble and trouble == left.get(status.group):
-                continue  # an operator's wish is no part that does not work
+            if status.role == OBSERVING and (status.group in full or (trouble and trouble == left.get(status.group))):
+                continue  # an operator's wish, or consumers that need all places, are no part that does not work
             if status.role in (OUTSIDE, FENCED, OBSERVING):
                 wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
         return wrong
 
     def notes(self) -> dict[str, str]:
-        """Return what is to be known and works: a name that may be wrong, an end of a leave, where nobody is evicted."""
+        """Return what is to be known and works: a name that may be wrong, no room, an end of a leave, no evictions."""
+        full = self._full()
         notes = {
             f"group {status.group}": status.returned or status.why
             for status in self._parts.metrics.board.all()
-            if status.returned or (status.group in self._named and status.role in (WAITING, FOLLOWING) and status.why)
+            if status.returned
+            or (status.group in self._named and status.why and status.role in (WAITING, FOLLOWING))
+            or (status.group in self._named and status.role == OBSERVING and status.group in full)
         }
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 
@@ -100,6 +104,10 @@ class Health:
                 Gap(what="leading", where=leader.group, refused=True, reason=cause or trouble, consequence=consequence),
             )
         return gaps
+
+    def _full(self) -> frozenset[str]:
+        """Return the groups that the agent stays out of so that consumers have their places."""
+        return frozenset(leader.group for leader in self._parts.led.values() if leader.makes_room)
 
     def _troubles(self) -> dict[str, str]:
         """Return by group what prevents the agent from leading it."""

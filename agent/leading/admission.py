@@ -13,9 +13,12 @@ from typing import Final
 from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
 from samerack.agent.policy.back_off import BackOff
-from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
+from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
+from samerack.cluster.broker_configs import NO_LIMIT
+from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, no_room_reason, topics_of
 from samerack.cluster.group_record import GUEST_BYTES, record_bytes, too_large_reason
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning.coverage import (
@@ -52,6 +55,7 @@ class Admission:
     group_type: Callable[[str], str]
     reporter: GroupReporter
     foreign_protocols: GroupMemory
+    sizes: GroupSizes
     unsupported_reason: Callable[[], str] = no_reason
     requested: Callable[[], str] = no_reason
     clock: Callable[[], float] = time.monotonic
@@ -63,22 +67,65 @@ class Admission:
         self._refusal = ""
         self._trouble = ""
         self._kept_out_for = ""
+        self.full = ""
+        """Why there is no room for the agent in the group as it was last described; empty if there is."""
+        self._consumers = 0
+        self._proven: int | None = None
+        """A `group.max.size` that brokers do not say, but that a refusal has proved; None if there was none."""
 
     @property
     def is_troubled(self) -> bool:
         """Whether the agent stays out of a group that it is configured to lead."""
         return bool(self._refusal) or self.back_off.is_out
 
+    @property
+    def makes_room(self) -> bool:
+        """Whether the agent stays out so that consumers have their places, and for no other reason."""
+        if self.back_off.is_out:
+            return self.back_off.makes_room
+        return bool(self.full) and self._refusal == self.full
+
     def forget(self) -> None:
         """Make the next `admits` decide again."""
         self._decided_for = None
+
+    @property
+    def max_size(self) -> int | None:
+        """`group.max.size`; None if it is not known, or is no limit."""
+        known = self.watch.max_group_size
+        return self._proven if known is None else known if known < NO_LIMIT else None
+
+    def sees(self, others: GroupView, *, inside: bool) -> None:
+        """Decide from a description without the agent whether there is room for it (`group.max.size`).
+
+        While it is outside, the group's last consumers count too: they may just restart. Before the group was seen
+        stable, as many as there are may still come.
+        """
+        self._consumers = present = sum(one.instance_id != self.leading.instance_id for one in others.members)
+        if self._proven is not None and present > self._proven:
+            self._proven = None  # it was raised since
+        if self.max_size is None:
+            self.full = ""
+            return
+        if others.stable:
+            self.sizes.note(self.group, present, self.clock())
+        last = self.sizes.of(self.group)
+        expected = 2 * present if last is None else present if inside else max(present, last)
+        self.full = no_room_reason(expected, self.max_size)
+
+    def refused_as_full(self) -> BackOffError:
+        """Return the error for GROUP_MAX_SIZE_REACHED, which proves the limit where brokers do not say it."""
+        if self.watch.max_group_size is None:
+            self._proven = self._consumers
+        self.full = no_room_reason(self._consumers, self.max_size) or RULES[Cause.GROUP_FULL].symptom
+        return BackOffError(Cause.GROUP_FULL, self.full)
 
     def admits_initial_rebalance(self) -> bool:
         """Return whether the agent may join while the group forms, and evict members to lead it.
 
         The protocols of its members are not visible then.
         """
-        if self.back_off.is_out or self.watch.denied_topics(self.group) or self.unsupported_reason():
+        if self.full or self.back_off.is_out or self.watch.denied_topics(self.group) or self.unsupported_reason():
             return False
         protocol = self.foreign_protocols.of(self.group)
         reason = _foreign_protocol(protocol) if protocol else self.reporter.never_evicts()
@@ -93,7 +140,7 @@ class Admission:
             known = view.protocol in self.leading.protocols
             self.foreign_protocols.keep(self.group, "" if known else view.protocol)
         if self.back_off.is_out:
-            self.reporter.trouble = self.back_off.reason
+            self.reporter.trouble = (self.makes_room and self.full) or self.back_off.reason
             self.reporter.become(OBSERVING)
             return False
         if not is_settled(view):
@@ -102,6 +149,7 @@ class Admission:
         trouble = (
             denied_topics_reason(denied)
             or self.unsupported_reason()
+            or (self.full if view.stable else "")
             or unreadable_member_reason(view)
             or (_has_no_room(view, self.watch.record_limit) if view.stable else "")
             or (foreign(view, self.leading) if self.back_off.avoids_foreign_agent else "")

@@ -115,6 +115,11 @@ class GroupLeader(Service):
         self.wake()
         return progress
 
+    @property
+    def makes_room(self) -> bool:
+        """Whether the agent stays out so that consumers have their places in a group of limited size."""
+        return self._parts.admission.makes_room
+
     def member_ids(self) -> frozenset[MemberIdentity]:
         """Return the agent's current member ids in this group, as far as it knows them."""
         membership = self._membership
@@ -141,6 +146,8 @@ class GroupLeader(Service):
             self._back_off(error)
         except AssignmentError as error:
             self._back_off(BackOffError(Cause.PLANS_FAILED, f"no plan passes the check: {error}"))
+        except kafka_errors.GroupMaxSizeReachedError:
+            self._back_off(self._parts.admission.refused_as_full())
         except kafka_errors.InconsistentGroupProtocolError:
             self._back_off(BackOffError(Cause.NO_SHARED_PROTOCOL))
         except (kafka_errors.KafkaError, AgentError) as error:

@@ -18,6 +18,7 @@ from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_requests import GroupRequests
+from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.prospect import after_leave
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
@@ -76,6 +77,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     watch: ClusterWatch,
     foreign_protocols: GroupMemory,
     evicted: GroupMemory,
+    sizes: GroupSizes | None = None,
     requests: GroupRequests | None = None,
     group_type: Callable[[str], str],
     metrics: Metrics,
@@ -90,10 +92,10 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
 ) -> GroupParts:
     """Return the parts that lead one group.
 
-    Without `requests` operators have asked for nothing, without `lock` the group may take over at any time.
-    `foreign_protocols` and `evicted` are what the agent remembers of its groups. `group_type` separates classic groups
-    from those that brokers assign, `unsupported_reason` says why groups on these brokers cannot be led (empty if they
-    can); `notify_supervisor` sends the supervisor the agent's member ids.
+    Without `sizes` the group was not seen before, without `requests` operators have asked for nothing, without `lock`
+    the group may take over at any time. `foreign_protocols` and `evicted` are what the agent remembers of its groups.
+    `group_type` separates classic groups from those that brokers assign, `unsupported_reason` says why groups on these
+    brokers cannot be led (empty if they can); `notify_supervisor` sends the supervisor the agent's member ids.
     """
     if requests is None:
         requests = GroupRequests()
@@ -146,8 +148,10 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             group_type=group_type,
             reporter=reporter,
             foreign_protocols=foreign_protocols,
+            sizes=sizes or GroupSizes(None),
             unsupported_reason=unsupported_reason,
             requested=partial(requests.reason, group, Wish.LEAVE),
+            clock=time.monotonic,
         ),
         assigning=assigning,
         evaluator=evaluator,

@@ -14,6 +14,7 @@ from samerack.agent.group_status import INSIDE, OBSERVING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_first
 from samerack.agent.leading.parts import GroupParts
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import GroupView
 from samerack.cluster.refusals import is_refusal
@@ -58,6 +59,7 @@ class PolledGroup:
         After a temporary failure the last poll stays valid, as leaving costs a rebalance.
 
         Raises:
+            BackOffError: The agent is in it, and its place is needed for a consumer.
             KafkaError: The brokers refuse to describe the group, or the membership must end.
         """
         pause = self._parts.settings.watch.group_seconds
@@ -84,7 +86,11 @@ class PolledGroup:
         if others == self.others:
             others = self.others  # results are cached by object identity
         self.view, self.others = view, others
-        if self._reporter.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
+        admission = self._parts.admission
+        admission.sees(others, inside=not member.is_outside)
+        if admission.full and not member.is_outside:
+            raise BackOffError(Cause.GROUP_FULL, admission.full)
+        if self._reporter.role in (*INSIDE, OBSERVING) and not admission.is_troubled:
             self._reporter.trouble = ""
         assigning.see(others)
         self._parts.evaluator.lives.sees(others, member.lookup, self._parts.clock())

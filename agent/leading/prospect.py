@@ -9,7 +9,7 @@ from typing import Final
 
 from samerack.agent.leading.admission import refusal
 from samerack.agent.leading.order import SOUND_PROTOCOLS
-from samerack.cluster.group import EAGER, GroupView
+from samerack.cluster.group import EAGER, GroupView, no_room_reason
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 
@@ -31,13 +31,21 @@ def after_leave(view: GroupView | None, leading: LeadingSettings, *, lead_again:
     return f"{follows}, and leads {prospect(view, leading, worth_it=True)}"
 
 
-def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool, bootstrap: str = "") -> str:
+def prospect(
+    view: GroupView,
+    leading: LeadingSettings,
+    *,
+    worth_it: bool,
+    bootstrap: str = "",
+    max_size: int | None = None,
+) -> str:
     """Return how an agent, which may be in it or not, comes to lead this stable group.
 
     `worth_it` is whether a plan saves enough for a takeover, which is refused otherwise. `bootstrap` is for an agent
-    that is to be started first; it is empty where one follows the group.
+    that is to be started first; it is empty where one follows the group. `max_size` is `group.max.size`, if known.
     """
-    if reason := refusal(view, leading):
+    consumers = sum(one.instance_id != leading.instance_id for one in view.members)
+    if reason := refusal(view, leading) or no_room_reason(consumers, max_size):
         return f"not while it runs: {reason}"
     if view.protocol in SOUND_PROTOCOLS:
         ways = ["when its leader leaves, nearly always within one rolling deploy"]

@@ -84,7 +84,7 @@ class Session:
 
         Raises:
             FencedInstanceIdError: Another agent has taken the membership over.
-            BackOffError: The agent must stay out of the group for a while.
+            BackOffError: The agent must stay out of the group for a while, also to make room for consumers.
             KafkaError, AgentError: It failed; start a new session later.
         """
         member, group = self.member, self._group
@@ -104,6 +104,7 @@ class Session:
                 self._parts.position.enter(member, group.view)
         self._handle_heartbeats()
         if member.wants_join:
+            self._make_room()
             return self._joining.rejoin()
         if self.lacks_consumers:
             return 0.0  # the caller ends the session
@@ -127,9 +128,28 @@ class Session:
                 raise
             self._reporter.failed("leave", error, TURN_SECONDS)
 
+    def _make_room(self) -> None:
+        """Poll a group of limited size before the agent joins again, and while it waits: a consumer may need its place.
+
+        Raises:
+            BackOffError: One needs it.
+        """
+        group = self._group
+        may_be_old = group.is_due or (group.view is not None and group.view.stable)
+        if may_be_old and self._parts.admission.max_size is not None:
+            group.poll()
+            group.poll_within(PARKED_SECONDS)
+
     def _may_join(self, view: GroupView, others: GroupView) -> bool:
         admission = self._parts.admission
-        return (self._joining.is_expected(view) and not admission.back_off.is_out) or admission.admits(others)
+        if self._joining.is_expected(view) and not admission.back_off.is_out:
+            if not admission.full:
+                return True
+            instance_id = self._parts.settings.leading.instance_id
+            for former in (one for one in view.members if one.instance_id == instance_id):
+                self.member.release(former.id, instance_id)
+            self._group.forget()
+        return admission.admits(others)
 
     def _handle_loss(self) -> None:
         """Count a lost membership: one that was in a stable group a moment ago and is gone."""
@@ -232,6 +252,7 @@ class Session:
     def _take_over(self) -> float:
         """Run a turn of a takeover: its rebalances end like others, with the takeover's steps in between."""
         member, takeovers = self.member, self._parts.takeovers
+        self._make_room()
         self._handle_heartbeats()
         if not member.member_id:
             takeovers.end(member)

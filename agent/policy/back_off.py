@@ -95,6 +95,11 @@ class BackOff:
         """Whether the agent last left because topics were unknown, so that it stays out until they are known."""
         return self._state.last is Cause.TOPICS_UNKNOWN
 
+    @property
+    def makes_room(self) -> bool:
+        """Whether the agent last left so that consumers have their places in a group of limited size."""
+        return self._state.last is Cause.GROUP_FULL
+
     def start(self, cause: Cause, reason: str) -> float:
         """Start a pause for this cause; return its length in seconds."""
         self._state = backed_off(self._state, cause, self._clock())

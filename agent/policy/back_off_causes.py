@@ -45,6 +45,7 @@ class Cause(StrEnum):
     EVICTION_FATAL = "eviction-fatal"
     NO_PLACE = "no-safe-place"
     PLACE_LOST = "place-lost"
+    GROUP_FULL = "group-full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +171,13 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             "know the member id that it reserved; it might be given partitions",
             first_seconds=2,
             max_seconds=60,
+        ),
+        Cause.GROUP_FULL: Rule(
+            symptom="beside the group's consumers there is no room for the agent and one consumer more: the brokers "
+            "refuse members beyond `group.max.size`",
+            first_seconds=60,
+            max_seconds=3600,
+            return_when="there is room again, beside consumers that may just restart too",
         ),
     }
 )

@@ -35,6 +35,8 @@ class Coordinator:
         """Called with a group whose record is too large to be written, before its members hear that."""
         self.refused: Callable[[Join, Group], None] = lambda *_: None
         """Called with a JoinGroup that shares no protocol with the group."""
+        self.full: Callable[[Join, Group], None] = lambda *_: None
+        """Called with a JoinGroup that a full group refuses."""
         self.converted_at: int | None = None
         """When brokers started to assign the group, because a member of the new protocol (KIP-848) joined it."""
         self.converted: dict[str, int] = {}
@@ -57,7 +59,8 @@ class Coordinator:
         if not group.supports(request.protocol_type, request.protocols):
             self.refused(request, group)
             answer(Joined(error=Error.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id))
-        elif self._is_full(group, request):
+        elif self.is_full(group, request):
+            self.full(request, group)
             group.remove(request.member_id)
             answer(Joined(error=Error.GROUP_MAX_SIZE_REACHED, member_id=request.member_id))
             self._complete_if_all_joined(group)
@@ -193,16 +196,19 @@ class Coordinator:
         protocol = request.protocols[0][0]
         answer(Joined(member_id=member_id, generation=_CONVERTED_EPOCH, protocol=protocol))
 
-    def _is_full(self, group: Group, request: Join) -> bool:
-        """Whether the group is full (`acceptJoiningMember` of Kafka)."""
+    def is_full(self, group: Group, request: Join, *, without: str = "") -> bool:
+        """Whether the group is full (`acceptJoiningMember` of Kafka), apart from members with one client id.
+
+        A static member that joins anew is not known by its instance id.
+        """
         if not self.max_size or group.state is State.EMPTY:
             return False
-        known = request.member_id in group.members or request.instance_id in group.static
+        members = [one for one in group.members if one.client_id != without]
         if group.state is State.PREPARING:
             member = group.members.get(request.member_id)
-            parked = sum(one.joining is not None for one in group.members)
+            parked = sum(one.joining is not None for one in members)
             return not (member is not None and member.joining is not None) and parked >= self.max_size
-        return not known and len(group.members) >= self.max_size
+        return request.member_id not in group.members and len(members) >= self.max_size
 
     # which broker coordinates
 

@@ -60,8 +60,16 @@ class Watch:
 
     rack_aware_fetch = True
 
-    def __init__(self, process: Process, place: Place, initial_delay_seconds: float, record_limit: int | None) -> None:
+    def __init__(
+        self,
+        process: Process,
+        place: Place,
+        initial_delay_seconds: float,
+        record_limit: int | None,
+        max_group_size: int = 2**31 - 1,
+    ) -> None:
         self.initial_delay_seconds, self.record_limit = initial_delay_seconds, record_limit
+        self.max_group_size = max_group_size
         self._process, self._host, self._timeline, self._place = process, process.host, process.timeline, place
         self.max_seen: dict[str, int] = {}
         self._state = Settling()

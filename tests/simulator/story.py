@@ -39,7 +39,7 @@ _SETTINGS: Final = st.builds(
     strangers=st.booleans(),
     forbidden=st.sampled_from((False, False, False, False, False, False, False, True)),
     initial_delay_ms=st.sampled_from((3000, 0)),
-    max_size=st.sampled_from((0, 0, 0, 3)),
+    max_size=st.sampled_from((0, 0, 3, 4)),
     record_limit=st.sampled_from((None, None, None, None, 1000, 1600)),
     patterns=st.booleans(),
     plan_ms=st.sampled_from((0, 0, 0, 80, 1500)),
@@ -58,6 +58,8 @@ _EVENTS: Final[dict[str, tuple[Callable[..., None], dict[str, Any]]]] = {
     "some_time_passes": (World.wait, {"milliseconds": _within(5, 50, 150, 400, 1000, 2500, 6000)}),
     # clients
     "a_client_leaves": (World.leave, {"number": _NUMBERS}),
+    "a_client_restarts": (World.redeploy, {"number": _NUMBERS, "milliseconds": _within(50, 2500, 12_000)}),
+    "the_group_fills": (World.fill, {"milliseconds": _within(5, 150, 1000, 6000)}),
     "a_client_crashes": (World.crash, {"number": _NUMBERS}),
     "a_client_stops": (World.pause, {"number": _NUMBERS, "milliseconds": _within(300, 3000, 12_000)}),
     "a_static_client_restarts": (

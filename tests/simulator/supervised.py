@@ -151,7 +151,8 @@ class SupervisedAgent:
         process = Process(self, timeline=self._timeline, network=self._network)
         process.plan_ms, process.metadata_ms = self._setting.plan_ms, self._setting.metadata_ms
         coordinator = self._network.coordinator
-        self._watch = Watch(process, self._place, coordinator.initial_delay_ms / 1000, coordinator.record_limit)
+        delay, limit = coordinator.initial_delay_ms / 1000, coordinator.max_size or 2**31 - 1
+        self._watch = Watch(process, self._place, delay, coordinator.record_limit, limit)
         self.leadership = self._election.enter(self.name, process.host) if self._election is not None else None
         leader = build(
             process,

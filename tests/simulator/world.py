@@ -81,6 +81,7 @@ class World:
         self.invariants = Invariants(self)
         self.coordinator.too_large = self.invariants.too_large
         self.coordinator.refused = self.invariants.guest.refused
+        self.coordinator.full = self.invariants.guest.refused_as_full
         elected = setting.agents > 1 and not setting.strangers
         self.election = SimulatedElection(self.timeline, GROUP) if elected else None
         self.agents = [SupervisedAgent(self, number) for number in range(setting.agents)]
@@ -203,6 +204,20 @@ class World:
             self.invariants.goes_away(one)
             one.leave()
             self.wait(2 * LATENCY_MS)
+
+    def redeploy(self, number: int, milliseconds: int) -> None:
+        """A client leaves, and comes again after a while, as in a deploy."""
+        if (one := self._living(number)) is not None:
+            kind, _, rack = one.name.rsplit("-", 2)
+            self.leave(number)
+            self.wait(milliseconds)
+            self.join(kind, rack)
+
+    def fill(self, milliseconds: int) -> None:
+        """Clients come one after the other until the group is as large as it may be (`group.max.size`)."""
+        for _ in range(self.setting.max_size - sum(one.host.alive for one in self.consumers)):
+            self.join("java", RACKS[self._names % len(RACKS)])
+            self.wait(milliseconds)
 
     def crash(self, number: int) -> None:
         """A client is killed."""

@@ -79,7 +79,7 @@ def examine(
         if subject.offered is not None and assignor == "range":
             raise AgentError(f"group {group}: is assigned by the brokers; --assignor range is for classic groups")
         seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
-        aware, unknown = rack_aware_fetch(settings, wire, seen)
+        aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     mode = mode_of(subject.protocol, settings.leading, rack_aware_fetch=aware)
     members = [member for member in subject.members if member.instance_id != settings.leading.instance_id]
@@ -114,7 +114,9 @@ def examine(
         ),
         "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
-        "agent_leads": how_led(subject.view, settings, role=role, trouble=trouble, saving=_saving(*shares)),
+        "agent_leads": how_led(
+            subject.view, settings, role=role, trouble=trouble, saving=_saving(*shares), max_size=max_size
+        ),
         "agent_only_observes": (role != FOLLOWING and trouble) or None,
         "agent_is_paused": said.get("paused") or None,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
@@ -245,15 +247,19 @@ def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> lis
     return texts
 
 
-def rack_aware_fetch(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, list[str]]:
-    """Return whether any replica in a member's rack serves it, and why that is not known: then only leaders count."""
+def asked_configs(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, int | None, list[str]]:
+    """Return whether any replica in a member's rack serves it, and why not known: then only leaders count.
+
+    Between the two is `group.max.size`; None if it is not known.
+    """
     selector = settings.racks.replica_selector
-    if selector != "auto":
-        return selector == "rack-aware", []
     try:
-        return read_broker_configs(wire, seen.brokers).rack_aware, []
+        configs = read_broker_configs(wire, seen.brokers)
     except AgentError as error:
-        return False, [f"only leader replicas count as near, as for an agent that runs: {error}"]
+        unknown = [f"only leader replicas count as near, as for an agent that runs: {error}"]
+        return selector == "rack-aware", None, unknown if selector == "auto" else []
+    aware = configs.rack_aware if selector == "auto" else selector == "rack-aware"
+    return aware, configs.max_group_size, []
 
 
 def per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:

@@ -80,7 +80,15 @@ def unknown_group(group: str, wire: Wire) -> AgentError:
     return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
 
 
-def how_led(view: GroupView | None, settings: Settings, *, role: str, trouble: str = "", saving: float | None) -> str:
+def how_led(  # noqa: PLR0913 - what the answer depends on
+    view: GroupView | None,
+    settings: Settings,
+    *,
+    role: str,
+    trouble: str = "",
+    saving: float | None,
+    max_size: int | None = None,
+) -> str:
     """Return how an agent comes to lead a group.
 
     Args:
@@ -89,6 +97,7 @@ def how_led(view: GroupView | None, settings: Settings, *, role: str, trouble: s
         role: that of the running agent in it; empty if none runs.
         trouble: why the running agent does not lead it.
         saving: the part of what it reads that the plan keeps in its rack; None if that is not known.
+        max_size: `group.max.size` of the brokers; None if that is not known.
     """
     if view is None:
         return "never: the brokers assign it (KIP-848)"
@@ -98,7 +107,7 @@ def how_led(view: GroupView | None, settings: Settings, *, role: str, trouble: s
         return f"once its leader leaves: {trouble}"
     worth_it = saving is not None and saving > settings.policy.of(view.name).min_saving
     bootstrap = settings.kafka["bootstrap.servers"] if not role else ""
-    return prospect(view, settings.leading, worth_it=worth_it, bootstrap=bootstrap)
+    return prospect(view, settings.leading, worth_it=worth_it, bootstrap=bootstrap, max_size=max_size)
 
 
 def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:

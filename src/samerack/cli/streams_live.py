@@ -16,7 +16,7 @@ from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.weighing import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import hosts_known
-from samerack.cli.live_plan import measured_rates, rack_aware_fetch
+from samerack.cli.live_plan import asked_configs, measured_rates
 from samerack.cli.streams_options import FoundApplication, Rates
 from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
@@ -98,7 +98,7 @@ def read(
     sources = {topic for _, partitions in instances.sources for topic, _ in partitions}
     cluster, absent = collect.metadata(wire, {*names, *sources})
     changelogs = _changelogs(group, instances, names, cluster, given)
-    rack_aware, doubts = rack_aware_fetch(settings, wire, cluster)
+    rack_aware, _, doubts = asked_configs(settings, wire, cluster)
     logs = {one.topic for one in changelogs}
     before = after = _poll(wire, cluster, logs)
     rates = measure() if measure is not None else None

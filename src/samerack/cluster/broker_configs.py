@@ -1,4 +1,4 @@
-"""Reads the broker settings that the agent needs: replica selector (KIP-392), initial rebalance delay, assignors.
+"""Reads the broker settings that the agent needs: replica selector (KIP-392), initial delay, largest group, assignors.
 
 Consumers read from replicas in their own rack only if every broker has a rack-aware replica selector.
 """
@@ -25,7 +25,10 @@ RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 ASSIGNORS_KEY: Final = "group.consumer.assignors"
-_BROKER_KEYS: Final = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
+MAX_SIZE_KEY: Final = "group.max.size"
+NO_LIMIT: Final = 2**31 - 1
+"""The default of `group.max.size`."""
+_BROKER_KEYS: Final = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, MAX_SIZE_KEY, ASSIGNORS_KEY)
 BROKER: Final = 4
 TOPIC: Final = 2
 """Types of resources that have a configuration."""
@@ -39,12 +42,14 @@ class BrokerConfigs:
     """What the agent reads from the brokers' configuration.
 
     `rack_aware`: every broker has a rack-aware replica selector (KIP-392). `initial_delay_seconds` is the lowest
-    `group.initial.rebalance.delay.ms` of all brokers (KIP-134); None if a broker does not return it. `assignors` has
-    `group.consumer.assignors` by broker (KIP-848); "" where a broker does not return it.
+    `group.initial.rebalance.delay.ms` of all brokers (KIP-134); None if a broker does not return it. `max_group_size`
+    is the lowest `group.max.size` (KIP-389); None if no broker returns it. `assignors` has `group.consumer.assignors`
+    by broker (KIP-848); "" where a broker does not return it.
     """
 
     rack_aware: bool
     initial_delay_seconds: float | None
+    max_group_size: int | None = None
     assignors: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -58,6 +63,7 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
     """
     selectors: list[str] = []
     delays: list[str] = []
+    sizes: list[str] = []
     assignors: dict[int, str] = {}
     questions = [
         Question(broker=broker, request=describe_configs(BROKER, [str(broker)], _BROKER_KEYS)) for broker in brokers
@@ -74,10 +80,12 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
             ) from error
         selectors.append(values.get(_SELECTOR_KEY, ""))
         delays.append(values.get(_INITIAL_DELAY_KEY, ""))
+        sizes.append(values.get(MAX_SIZE_KEY, ""))
         assignors[answer.question.broker] = values.get(ASSIGNORS_KEY, "")
     return BrokerConfigs(
         rack_aware=bool(selectors) and all(selector.endswith(RACK_AWARE_SELECTOR) for selector in selectors),
         initial_delay_seconds=min(map(int, delays)) / 1000 if delays and all(map(str.isdigit, delays)) else None,
+        max_group_size=min(map(int, filter(str.isdigit, sizes)), default=None),
         assignors=assignors,
     )
 
@@ -102,6 +110,24 @@ def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> An
         include_synonyms=False,
         max_version=4,
     )
+
+
+def ask_configs(settings: Settings) -> BrokerConfigs:
+    """Ask all brokers once.
+
+    Raises:
+        AgentError: No broker answers, or the agent may not read it.
+    """
+    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+        return read_broker_configs(wire, read_metadata(wire, ()).brokers)
+
+
+def ask_max_size(settings: Settings) -> int | None:
+    """Ask all brokers once for `group.max.size`; return None if it is not known."""
+    try:
+        return ask_configs(settings).max_group_size
+    except AgentError:
+        return None
 
 
 def ask_selector(settings: Settings) -> Callable[[], bool]:

@@ -163,6 +163,20 @@ def is_agent(member: MemberView, client_id: str) -> bool:
     return member.client_id == client_id and member.instance_id is not None and not topics
 
 
+def no_room_reason(consumers: int, max_size: int | None) -> str:
+    """Return why an agent must not be in a group with so many consumers, present or expected; empty if it may.
+
+    One more consumer must fit beside it, as the brokers refuse members beyond `group.max.size` (KIP-389), which ends
+    them. None is a limit that is not known.
+    """
+    if max_size is None or consumers + 2 <= max_size:
+        return ""
+    return (
+        f"group.max.size of the brokers is {max_size}: beside {consumers} consumers, present or expected, there is no "
+        f"room for an agent and one consumer more; set it to {consumers + 2} or more"
+    )
+
+
 def topics_of(subscribed: Iterable[Collection[str]]) -> frozenset[str]:
     """Return all topics that members subscribe to; list that are one object are read once."""
     lists = {id(topics): topics for topics in subscribed}

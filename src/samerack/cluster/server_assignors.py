@@ -7,14 +7,10 @@ Only an assignor that every broker has is there for every group.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
-from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.broker_configs import ASSIGNORS_KEY, read_broker_configs
-from samerack.cluster.metadata import read_metadata
-from samerack.cluster.wire import Wire
+from samerack.cluster.broker_configs import ASSIGNORS_KEY, ask_configs
 from samerack.common.errors import AgentError
 from samerack.settings.all_settings import Settings
 
@@ -76,8 +72,7 @@ def from_values(values: Mapping[int, str]) -> ServerAssignors:
 def ask_assignors(settings: Settings) -> ServerAssignors:
     """Ask all brokers once; a failure is part of the answer."""
     try:
-        with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-            return from_values(read_broker_configs(wire, read_metadata(wire, ()).brokers).assignors)
+        return from_values(ask_configs(settings).assignors)
     except AgentError as error:
         return ServerAssignors(unknown=str(error))
 

@@ -89,6 +89,8 @@ class ClusterWatch(Service):
         """`group.initial.rebalance.delay.ms` of the brokers, in seconds; None while it is not known."""
         self.record_limit: int | None = None
         """How many bytes a group's record in the brokers' topic of offsets may have; None while it is not known."""
+        self.max_group_size: int | None = None
+        """`group.max.size` of the brokers; None while it is not known."""
         self.server_assignors = ServerAssignors(unknown="the brokers have not been asked yet")
         self._selector_error: AgentError | None = None
         self._refused_since: Mapping[str, float] = {}
@@ -235,7 +237,7 @@ class ClusterWatch(Service):
             return
         self._selector_error = None
         self.server_assignors = from_values(configs.assignors)
-        self.initial_delay_seconds = configs.initial_delay_seconds
+        self.initial_delay_seconds, self.max_group_size = configs.initial_delay_seconds, configs.max_group_size
         if self._selector != "auto":
             return
         if configs.rack_aware != self.rack_aware_fetch or self.last_poll_at == float("-inf"):

@@ -26,6 +26,7 @@ class Evidence:
     """The input of the checks; the agent's rack is "" if unknown.
 
     `by` is who measured: a command, an agent that leads the groups of its settings, or one that leads none.
+    `max_group_size` is `group.max.size` of the brokers; None if it is not known.
     """
 
     snapshot: TrafficSnapshot
@@ -33,6 +34,7 @@ class Evidence:
     leading: LeadingSettings
     own_rack: str = ""
     by: MeasuredBy = "command"
+    max_group_size: int | None = None
 
     @property
     def pairs(self) -> Iterator[tuple[GroupTraffic, GroupCost]]:

@@ -22,6 +22,7 @@ class Code(Enum):
     FOLLOWERS_DO_NOT_SERVE = "followers-do-not-serve"
     AT_RANDOM_BASELINE = "at-random-baseline"
     NO_COMMON_PROTOCOL = "no-common-protocol"
+    GROUP_FULL = "group-full"
     BROKER_ASSIGNED = "broker-assigned-without-racks"
     ASSIGNOR_ON_SOME_BROKERS = "assignor-on-some-brokers"
     UNEVEN_OVER_RACKS = "uneven-over-racks"

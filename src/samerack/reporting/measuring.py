@@ -6,7 +6,7 @@ import time
 from functools import cache, partial
 from typing import Final, Self
 
-from samerack.cluster.broker_configs import ask_selector
+from samerack.cluster.broker_configs import ask_max_size, ask_selector
 from samerack.cluster.server_assignors import ask_assignors
 from samerack.common.patterns import EVERY
 from samerack.events import EventLog
@@ -66,6 +66,7 @@ class Measuring:
             leading=settings.leading,
             bootstrap=settings.kafka["bootstrap.servers"],
             server_assignors=cache(partial(ask_assignors, settings)),
+            max_group_size=cache(partial(ask_max_size, settings)),
         )
 
     def measure(self) -> None:

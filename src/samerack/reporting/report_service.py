@@ -45,8 +45,9 @@ class ReportService:
     """Report and verdict of the latest snapshot on the board.
 
     `roles` returns the agent's role in each group that it is to lead, `more_gaps` requests that failed apart from
-    measuring, `server_assignors` the assignors that brokers offer to groups of the new protocol (KIP-848). `bootstrap`
-    is `bootstrap.servers` of the measured cluster, `own_rack` the agent's, "" if unknown. A command has no history.
+    measuring, `server_assignors` the assignors that brokers offer to groups of the new protocol (KIP-848),
+    `max_group_size` the brokers' `group.max.size` (None if not known). `bootstrap` is `bootstrap.servers` of the
+    measured cluster, `own_rack` the agent's, "" if unknown. A command has no history.
     """
 
     board: TrafficBoard
@@ -60,6 +61,7 @@ class ReportService:
     by: MeasuredBy = "command"
     more_gaps: Callable[[], tuple[Gap, ...]] = tuple
     server_assignors: Callable[[], ServerAssignors] = ServerAssignors
+    max_group_size: Callable[[], int | None] = lambda: None
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = field(default=None, init=False)
     _verdict: tuple[Report, Findings] | None = field(default=None, init=False)
@@ -94,6 +96,7 @@ class ReportService:
                     leading=self.leading,
                     own_rack=self.own_rack,
                     by=self.by,
+                    max_group_size=self.max_group_size(),
                 )
                 self._verdict = (report, verify.verdict(evidence))
                 self._verdict_at = time.monotonic()

@@ -23,6 +23,7 @@ from samerack.reporting.verify_assignments import (
     at_random_baseline,
     avoidable_traffic,
     broker_assigned,
+    group_full,
     no_common_protocol,
 )
 from samerack.reporting.verify_racks import RackNames, names_of, rack_names
@@ -208,6 +209,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _followers_do_not_serve,
     at_random_baseline,
     no_common_protocol,
+    group_full,
     broker_assigned,
     assignor_on_some_brokers,
     spread_over_racks,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from samerack.cluster.group import EAGER
+from samerack.cluster.group import EAGER, no_room_reason
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common.records import FOLLOWING, LEADING
 from samerack.reporting.evidence import Evidence, in_group
@@ -73,6 +73,21 @@ def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
                 cure=_how_to_share(group.assignor, evidence.leading.protocols),
                 costs=bool(cost.avoidable_share),
                 dollars_per_month=cost.avoidable_dollars_per_month,
+            )
+
+
+def group_full(evidence: Evidence) -> Iterator[Finding]:
+    """Find groups that have no room for the agent: beyond `group.max.size` the brokers would refuse a consumer."""
+    for group, cost in evidence.pairs:
+        reason = no_room_reason(len(group.members), evidence.max_group_size)
+        if reason and group.kind == _CLASSIC and (cost.role or cost.avoidable_share != 0):
+            cause, _, cure = reason.partition("; ")
+            yield Finding(
+                code=Code.GROUP_FULL,
+                where=in_group(group),
+                cause=f"the agent stays out of it: {cause}",
+                cure=f"{cure} on every broker and restart them one by one, or run fewer consumers",
+                costs=bool(cost.avoidable_share),
             )
 
 

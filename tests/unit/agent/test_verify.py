@@ -33,18 +33,27 @@ ONLY = Code.RACK_ONLY_IN_FETCH
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
-def verdict_of(
+def verdict_of(  # noqa: PLR0917 - a verdict has this much evidence
     taken: TrafficSnapshot,
     prices: str = "aws",
     own_rack: str = "",
     offered: ServerAssignors = UNIFORM,
     leading: LeadingSettings | None = None,
+    max_group_size: int | None = None,
 ) -> Findings:
     """The verdict on a snapshot, of an agent in this rack, with these assignors in the brokers."""
     table = shipped(prices)
     report = costs.report(taken, table, roles={}, bootstrap=BROKERS)
     report = with_servers(report, taken, offered=lambda: offered, share_of=server_share)
-    return verdict(Evidence(snapshot=taken, report=report, leading=leading or LeadingSettings(), own_rack=own_rack))
+    return verdict(
+        Evidence(
+            snapshot=taken,
+            report=report,
+            leading=leading or LeadingSettings(),
+            own_rack=own_rack,
+            max_group_size=max_group_size,
+        )
+    )
 
 
 def monthly(wire_bytes: float) -> float:
@@ -72,6 +81,18 @@ def test_a_pod_whose_rack_no_broker_is_in(own: str, code: Code) -> None:
     (finding,) = verdict_of(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=own).findings
     assert (finding.code, finding.where, finding.costs) == (code, "this pod", True)
     assert all(part in finding.cause for part in (repr(own), A, B, C))
+
+
+@pytest.mark.parametrize(("max_group_size", "names"), [(4, True), (5, False), (None, False)])
+def test_a_group_without_room_for_the_agent(max_group_size: int | None, names: bool) -> None:  # noqa: FBT001 - a column of the table
+    """The three members, the agent and one consumer more must fit in `group.max.size`; the cure is the setting."""
+    taken = snapshot(group(flows=NEAR_FLOWS, shares=HALF))
+    full = [one for one in verdict_of(taken, max_group_size=max_group_size).findings if one.code is Code.GROUP_FULL]
+    assert bool(full) is names
+    for one in full:
+        assert (one.costs, one.dollars_per_month) == (True, None)
+        assert "group.max.size of the brokers is 4: beside 3 consumers" in one.cause
+        assert one.cure.startswith("set it to 5 or more on every broker")
 
 
 def test_brokers_without_rack() -> None:

@@ -301,6 +301,16 @@ def test_the_shortest_initial_delay_counts() -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "known"),
+    [(("5", "3"), 3), (("2147483647", "2147483647"), broker_configs.NO_LIMIT), ((None, "4"), 4), ((None, None), None)],
+)
+def test_the_smallest_limit_of_groups_counts(values: tuple[str | None, ...], known: int | None) -> None:
+    """Any broker may coordinate a group; brokers before Kafka 2.2 have no limit, so nothing is known of them."""
+    wire = ScriptedWire(lambda question: configs_response(question.broker, {"group.max.size": values[question.broker]}))
+    assert broker_configs.read_broker_configs(wire, (0, 1)).max_group_size == known
+
+
+@pytest.mark.parametrize(
     ("answer", "kind", "cure"),
     [
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -12,8 +12,10 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.group_memory import GroupMemory
+from samerack.agent.leading.group_sizes import KEEP_SECONDS, GroupSizes
 from samerack.agent.leading.prospect import after_leave, prospect
 from samerack.agent.policy.back_off_causes import RULES, Cause
+from samerack.cluster.broker_configs import NO_LIMIT
 from samerack.cluster.group import GroupView
 from samerack.events import EventLog
 from samerack.protocol.values import Subscription
@@ -41,15 +43,17 @@ class Case:
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
         self.reporter.never_evicts = lambda: self.never_evicts
-        watch: Any = SimpleNamespace(denied_topics=lambda _: self.denied, record_limit=None)
-        self.watch = watch
+        self.watch = cast(
+            Any, SimpleNamespace(denied_topics=lambda _: self.denied, record_limit=None, max_group_size=None)
+        )
         self.admission = Admission(
             group="orders",
             leading=settings.leading,
-            watch=watch,
+            watch=self.watch,
             group_type=lambda _: self.kind,
             reporter=self.reporter,
             foreign_protocols=self.foreign_protocols,
+            sizes=GroupSizes(None),
             unsupported_reason=lambda: self.unsupported_reason,
             clock=lambda: self.now,
         )
@@ -57,6 +61,12 @@ class Case:
     def back_off(self, cause: Cause) -> None:
         """Start a back-off, as `agent.leading.leader` does."""
         self.admission.back_off.start(cause, RULES[cause].symptom)
+
+    def full(self, consumers: int, *, state: str = "Stable", inside: bool = False) -> str:
+        """Why there is no room for the agent beside so many consumers."""
+        members = [member(f"reader-{number}", "clicks") for number in range(consumers)]
+        self.admission.sees(group(*members, member("me", instance_id="samerack"), state=state), inside=inside)
+        return self.admission.full
 
     def admits(self, view: GroupView) -> bool:
         """Ask again, without the last answer."""
@@ -91,6 +101,65 @@ def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(case: Case) -> Non
     assert not case.admission.admits_initial_rebalance()
     assert case.admits(ALONE)
     assert case.admission.admits_initial_rebalance()
+
+
+def test_one_more_consumer_must_fit_beside_the_agent(case: Case) -> None:
+    """The agent is in a group only if the brokers accept one consumer more; the reason names the setting."""
+    case.watch.max_group_size = 4
+    assert [bool(case.full(consumers, inside=True)) for consumers in (1, 2, 3)] == [False, False, True]
+    assert not case.admits(BESIDE)
+    assert "group.max.size of the brokers is 4: beside 3 consumers" in case.reporter.trouble
+    assert (case.reporter.role, case.admission.is_troubled, case.admission.makes_room) == (OBSERVING, True, True)
+    case.watch.max_group_size = NO_LIMIT
+    assert not case.full(10_000)
+    assert case.admits(BESIDE)
+
+
+def test_a_place_stays_free_for_a_consumer_that_restarts(case: Case) -> None:
+    """A full group that lost a consumer a moment ago still counts as full; five minutes later it is smaller."""
+    case.watch.max_group_size = 3
+    assert case.full(3)
+    assert case.full(1)
+    assert not case.full(1, inside=True)
+    case.now += KEEP_SECONDS
+    assert not case.full(1)
+
+
+def test_a_group_that_forms_gets_the_places_of_its_last_consumers(case: Case) -> None:
+    """The agent does not join a birth whose last size fills the limit; before any, half of the places stay free."""
+    case.watch.max_group_size = 6
+    unknown = [bool(case.full(consumers, state="PreparingRebalance", inside=True)) for consumers in (1, 2, 3)]
+    assert unknown == [False, False, True]
+    assert not case.full(3)
+    assert not case.full(4, state="PreparingRebalance")
+    assert case.full(5)
+    assert case.full(1, state="PreparingRebalance")
+    assert not case.admission.admits_initial_rebalance()
+
+
+def test_a_refusal_proves_a_limit_that_the_agent_may_not_read(case: Case) -> None:
+    """GROUP_MAX_SIZE_REACHED means that the consumers seen fill the group, until more of them are seen."""
+    assert not case.full(3)
+    error = case.admission.refused_as_full()
+    assert (error.cause, str(error)) == (Cause.GROUP_FULL, case.admission.full)
+    assert "group.max.size of the brokers is 3: beside 3 consumers" in case.admission.full
+    assert case.full(2)
+    assert not case.full(4)
+    case.watch.max_group_size = 10
+    assert case.admission.refused_as_full().cause is Cause.GROUP_FULL
+    assert not case.full(4)
+
+
+def test_while_a_pause_lasts_the_reason_is_the_present_one(case: Case) -> None:
+    """The agent left as two consumers filled the group; the third counts in the reason, and the agent is ready."""
+    case.watch.max_group_size = 3
+    case.back_off(Cause.GROUP_FULL)
+    case.full(3)
+    assert not case.admits(ALONE)
+    assert "beside 3 consumers" in case.reporter.trouble
+    assert case.admission.makes_room
+    case.back_off(Cause.PLANS_FAILED)
+    assert not case.admission.makes_room
 
 
 def test_a_foreign_agent_that_led_is_waited_for(case: Case) -> None:

@@ -128,6 +128,71 @@ def test_no_rebalance_is_chosen_while_a_member_is_away(commits: int, *, static: 
         _racks_change_while_a_member_is_away(commits, static=static)
 
 
+# groups of limited size
+
+
+@pytest.mark.parametrize("apart_ms", [20, 1500, 8000])
+@pytest.mark.parametrize("seen_full", [False, True])
+def test_a_group_is_born_with_as_many_consumers_as_brokers_allow(apart_ms: int, seen_full: bool) -> None:  # noqa: FBT001 - a column of the table
+    """With `group.max.size=3` the agent took the third place from birth, and the third consumer ended."""
+    with _world(seed=1, initial_delay_ms=3000, max_size=3) as world:
+        world.start_agent(0)
+        world.settle()
+        for _ in range(1 + seen_full):
+            while world.consumers and any(one.host.alive for one in world.consumers):
+                world.leave(0)
+            world.settle()
+            world.fill(apart_ms)
+            world.settle()
+        assert [one.failure for one in world.consumers if one.failure] == []
+        assert all(one.owned for one in world.consumers if one.host.alive)
+
+
+@pytest.mark.parametrize("apart_ms", [20, 150, 1500, 8000])
+def test_an_agent_makes_room_when_its_group_grows(apart_ms: int) -> None:
+    """The agent leads two consumers; as the group grows to `group.max.size` it leaves before one is refused."""
+    with _world(seed=1, initial_delay_ms=3000, max_size=5) as world:
+        world.start_agent(0)
+        world.settle()
+        world.join("java", "a")
+        world.join("java", "b")
+        world.settle()
+        assert world.agents[0].ids(), "the agent is in the group while there is room"
+        world.fill(apart_ms)
+        world.settle()
+        assert [one.failure for one in world.consumers if one.failure] == []
+        assert not world.agents[0].ids()
+
+
+def test_an_agent_leaves_a_restarting_consumer_its_place() -> None:
+    """While a consumer of a full group restarted, the agent took its place, and another, running one ended."""
+    with _world(seed=1, initial_delay_ms=3000, max_size=3) as world:
+        world.fill(1000)
+        world.settle()
+        world.start_agent(0)
+        world.settle()
+        for number in range(3):
+            world.redeploy(number, 5000)
+            world.settle()
+        assert [one.failure for one in world.consumers if one.failure] == []
+        assert not world.agents[0].ids()
+
+
+def test_an_agent_comes_back_to_a_group_that_has_become_smaller() -> None:
+    """Five minutes after the group has shrunk the agent is in it again."""
+    with _world(seed=1, initial_delay_ms=3000, max_size=4) as world:
+        world.start_agent(0)
+        world.settle()
+        world.fill(1000)
+        world.settle()
+        world.leave(0)
+        world.leave(0)
+        world.settle()
+        assert not world.agents[0].ids()
+        world.sleep(3_600_000)
+        assert world.agents[0].ids()
+
+
 # initial rebalances
 
 SECOND_JOINS_AFTER_MS = range(600, 800, 20)  # the times include the agent's JoinGroup, its first poll and its eviction
