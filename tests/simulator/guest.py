@@ -126,7 +126,6 @@ class Guest:
                 f"leader's {own.record_bytes()}",
             )
 
-
     def refused_as_full(self, request: Join, group: Group) -> None:
         """A full group refuses a JoinGroup (`group.max.size`), which ends a client: not because of an agent's place."""
         if request.client_id != AGENTS and not self._world.coordinator.is_full(group, request, without=AGENTS):

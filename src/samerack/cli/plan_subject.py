@@ -80,7 +80,7 @@ def unknown_group(group: str, wire: Wire) -> AgentError:
     return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
 
 
-def how_led(  # noqa: PLR0913 - what the answer depends on
+def how_led(
     view: GroupView | None,
     settings: Settings,
     *,
