@@ -49,7 +49,7 @@ class _Polls:
 
 def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
     """A wait that must make no membership."""
-    unused: dict[str, Any] = dict.fromkeys(("assigning", "position", "takeovers", "requests"))
+    unused: dict[str, Any] = dict.fromkeys(("assigning", "evictions", "position", "takeovers", "requests"))
     status = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
     parts = GroupParts(
         group="orders",
