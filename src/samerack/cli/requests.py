@@ -105,8 +105,8 @@ def resume(
 ) -> None:
     """End `samerack leave` and `samerack pause` of a group at once: the agent does there what its settings say.
 
-    It joins the group again if it had left, and makes the rebalances that have become worth it. Where nothing is in
-    force it changes nothing.
+    It joins the group again if it had left, makes the rebalances that have become worth it, and may evict members again
+    although some had not come back. Where nothing is in force it changes nothing.
     """
     request = _request(RESUME, group, None, why)
     _finish(_sent(agent_address(config, bootstrap, url, assignments), request), None, as_json=as_json)

@@ -33,7 +33,7 @@ def test_a_group_that_the_agent_leads_is_led_now() -> None:
     assert "when its leader leaves" in how_led(VIEW, SETTINGS, role="following", saving=0.0)
 
 
-def test_why_an_agent_that_follows_evicts_nobody_is_said() -> None:
+def test_an_agent_that_follows_and_never_evicts_has_its_reason_shown() -> None:
     """`samerack lead` would be refused there."""
     text = how_led(VIEW, SETTINGS, role="following", trouble="members (samsa) did not come back", saving=0.2)
     assert text == "once its leader leaves: members (samsa) did not come back"

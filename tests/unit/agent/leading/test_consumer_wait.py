@@ -51,7 +51,7 @@ class _Polls:
 
 def _wait(polls: _Polls, reporter: GroupReporter, empty_at: float | None = None) -> ConsumerWait:
     """A wait that must make no membership."""
-    unused: dict[str, Any] = dict.fromkeys(("assigning", "position", "takeovers", "requests"))
+    unused: dict[str, Any] = dict.fromkeys(("assigning", "evictions", "position", "takeovers", "requests"))
     status = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
     parts = GroupParts(
         group="orders",
