@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from samerack.agent.group_births import GroupBirths, GroupList
 from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.new_groups import GroupList, NewGroups
 from samerack.cluster.group import CONSUMER, FORMING_STATE
 from samerack.cluster.group_questions import list_groups
 from samerack.cluster.watch import ClusterWatch
@@ -132,7 +132,7 @@ class GroupFinder(Service):
         self._seen: dict[str, float] = {}
         """When each group was last listed."""
         self._too_many = 0
-        self._births = GroupBirths()
+        self._new_groups = NewGroups()
         self._full_at = float("-inf")
         """When to list all groups again, monotonic seconds."""
 
@@ -145,10 +145,10 @@ class GroupFinder(Service):
         brokers = sorted(self._watch.present)
         if not brokers:
             return _LIST_SECONDS
-        began, births_were_seen = time.monotonic(), self._births.are_seen
+        began, were_seen = time.monotonic(), self._new_groups.are_seen
         complete = self._list(brokers, FORMING_STATE, _ANSWER_SECONDS)
         now = time.monotonic()
-        if now >= self._full_at or (complete and births_were_seen and not self._births.are_seen):
+        if now >= self._full_at or (complete and were_seen and not self._new_groups.are_seen):
             hangs = now - began >= _ANSWER_SECONDS
             self._list(brokers, "", _ANSWER_SECONDS if hangs else ANSWER_SECONDS)
             self._full_at = time.monotonic() + self._settings.watch.groups_seconds
@@ -170,18 +170,20 @@ class GroupFinder(Service):
             answered_at=now,
         )
         delay = self._watch.initial_delay_seconds or 0.0
-        born = self._births.add(listed, delay if delay > _MIN_DELAY_SECONDS else None)
+        empty_at = self._new_groups.add(listed, delay if delay > _MIN_DELAY_SECONDS else None)
         if state:
-            self._lead(self._leadable(found), born=born)
+            self._lead(self._leadable(found), empty_at=empty_at)
         else:
-            self.take(found, born=born, complete=complete, now=now)
+            self.take(found, empty_at=empty_at, complete=complete, now=now)
         return complete
 
-    def take(self, found: Mapping[str, ListedGroup], *, born: Mapping[str, float], complete: bool, now: float) -> None:
+    def take(
+        self, found: Mapping[str, ListedGroup], *, empty_at: Mapping[str, float], complete: bool, now: float
+    ) -> None:
         """Lead what has been found, and drop what has ceased to exist.
 
         The groups are those that brokers list and the settings include; if not all brokers have answered, a group that
-        is missing may exist. `now` is in monotonic seconds; for `born` see `GroupBirths.add`.
+        is missing may exist. `now` is in monotonic seconds; for `empty_at` see `NewGroups.add`.
         """
         wanted = self._leadable(found)
         if complete:
@@ -189,7 +191,7 @@ class GroupFinder(Service):
         self._seen.update(dict.fromkeys(wanted, now))
         if not complete:
             self._seen.update(dict.fromkeys(self._led, now))
-        self._lead(wanted, gone=[name for name in self._led if self._may_be_dropped(name, now)], born=born)
+        self._lead(wanted, gone=[name for name in self._led if self._may_be_dropped(name, now)], empty_at=empty_at)
         self._tell_of_too_many(sum(name not in self._led for name in wanted))
 
     def _leadable(self, found: Mapping[str, ListedGroup]) -> list[str]:
@@ -201,18 +203,18 @@ class GroupFinder(Service):
             if group.protocol_type in ("", CONSUMER) and group.type in _TYPES and not self._settings.election.owns(name)
         )
 
-    def _lead(self, wanted: Iterable[str], *, born: Mapping[str, float], gone: Sequence[str] = ()) -> None:
+    def _lead(self, wanted: Iterable[str], *, empty_at: Mapping[str, float], gone: Sequence[str] = ()) -> None:
         """Drop groups, and lead as many others as there is room for."""
         room = max(0, MAX_FOUND - (len(self._led) - len(self._named)))
         new = [name for name in wanted if name not in self._led][:room]
         if not new and not gone:
             return
-        log.info("groups-found", new=new, gone=gone, born=sorted(born.keys() & new))
+        log.info("groups-found", new=new, gone=gone, forming=sorted(empty_at.keys() & new))
         for name in gone:
             del self._seen[name]
             self._led.drop(name, seconds=1.0)
         for name in new:
-            self._led.add(name, empty_at=born.get(name))
+            self._led.add(name, empty_at=empty_at.get(name))
         self._leadership.offer(sorted(name for name in self._led if name not in self._named))
 
     def ended(self) -> None:

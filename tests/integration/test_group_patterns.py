@@ -48,22 +48,22 @@ def test_groups_of_a_pattern_are_led_and_handed_over(scenario: Scenario, other: 
     other.finish()
 
 
-_BIRTHS: Final = 100
-_BIRTHS_SECONDS: Final = 60.0
+_GROUPS: Final = 100
+_START_SECONDS: Final = 60.0
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("busy", [0, 2])
-def test_a_hundred_groups_of_a_pattern_are_led_from_birth(scenario: Scenario, busy: int) -> None:
+def test_a_hundred_groups_of_a_pattern_are_led_from_the_first_generation(scenario: Scenario, busy: int) -> None:
     """They are born within a minute, with three members each, also beside busy loops."""
     scenario.admin.create_topic(scenario.topic, [(1,), (2,), (3,)])
-    groups = [f"{scenario.group}-{number:03}" for number in range(_BIRTHS)]
+    groups = [f"{scenario.group}-{number:03}" for number in range(_GROUPS)]
     agent = scenario.agent(groups=[f"{scenario.group}-*"], election__group=f"samerack-{scenario.group}")
     agent.wait(lambda: bool(agent.events("pattern-matches-no-group")), "all groups are listed")
     with _busy_loops(busy), _members(scenario) as members:
         begun = time.monotonic()
         for number, group in enumerate(groups):
-            time.sleep(max(0.0, begun + number * _BIRTHS_SECONDS / _BIRTHS - time.monotonic()))
+            time.sleep(max(0.0, begun + number * _START_SECONDS / _GROUPS - time.monotonic()))
             _start(members, scenario, group)
         wait_until(lambda: all(len(one.assignment()) == 1 for one in members), "each member has its partition")
         agent.wait(lambda: {*agent.roles().values()} <= {"leading", "following"}, "the agent is in all groups")

@@ -51,7 +51,7 @@ class Found:
         for name in (*names, *(types or {})):
             protocol_type, _, kind = (types or {}).get(name, "consumer classic").partition(" ")
             listed[name] = ListedGroup(group=name, coordinator=1, protocol_type=protocol_type, state="", type=kind)
-        self.finder.take(listed, born={}, complete=complete, now=now)
+        self.finder.take(listed, empty_at={}, complete=complete, now=now)
 
 
 def test_what_is_found_is_led_at_once_and_offered_in_the_election() -> None:

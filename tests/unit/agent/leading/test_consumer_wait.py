@@ -86,7 +86,7 @@ def test_a_group_without_consumers_is_waited_for(
     assert missing == (1 if MISSING in [why for *_, why in shown] else None)
 
 
-def test_a_standby_keeps_the_time_before_a_birth_until_it_is_elected() -> None:
+def test_a_standby_keeps_the_time_when_a_group_was_empty_until_it_is_elected() -> None:
     """Several agents find a new group by its pattern at about the same time; the poller needs that time once."""
     polls = _Polls(group(CONSUMER))
     wait = _wait(polls, reporter_of(), empty_at=5.0)

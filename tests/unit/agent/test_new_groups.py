@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samerack.agent.group_births import GroupBirths, GroupList
+from samerack.agent.new_groups import GroupList, NewGroups
 
 DELAY = 3.0
 BOTH = frozenset({1, 2})
@@ -12,7 +12,7 @@ class Lists:
     """Lists of two brokers, each answered within a tenth of a second."""
 
     def __init__(self) -> None:
-        self.births = GroupBirths()
+        self.new_groups = NewGroups()
 
     def full(
         self,
@@ -52,7 +52,7 @@ class Lists:
         listed = GroupList(
             groups=frozenset(groups), brokers=brokers, complete=complete, full=full, asked_at=at, answered_at=at + took
         )
-        return self.births.add(listed, delay)
+        return self.new_groups.add(listed, delay)
 
 
 def test_what_no_list_has_shown_before_is_being_born() -> None:
@@ -71,7 +71,7 @@ def test_before_the_first_complete_list_of_all_groups_nothing_is_proved() -> Non
     assert lists.quick(0, "runs") == {}
     assert lists.full(0.2, complete=False) == {}
     assert lists.quick(0.5, "runs too") == {}
-    assert not lists.births.are_seen
+    assert not lists.new_groups.are_seen
     lists.full(1.0)
     assert lists.quick(1.5, "new") == {"new": 1.0}
 
@@ -82,7 +82,7 @@ def test_a_list_that_comes_after_the_delay_proves_nothing() -> None:
         lists = Lists()
         lists.full(0)
         assert lists.quick(at, "runs", took=took) == {}
-        assert not lists.births.are_seen
+        assert not lists.new_groups.are_seen
         assert lists.quick(at + 1.5, "runs too") == {}
         lists.full(at + 2, "runs", "runs too")
         assert lists.quick(at + 2.5, "new") == {"new": at + 2}
@@ -104,7 +104,7 @@ def test_other_brokers_than_before_may_bring_groups() -> None:
     lists = Lists()
     lists.full(0)
     assert lists.quick(0.5, "runs there", brokers=BOTH | {3}) == {}
-    assert not lists.births.are_seen
+    assert not lists.new_groups.are_seen
     lists.full(0.6, "runs there", brokers=BOTH | {3})
     assert lists.quick(1.0, "new", brokers=BOTH | {3}) == {"new": 0.6}
 

@@ -30,7 +30,7 @@ class GroupList:
     answered_at: float
 
 
-class GroupBirths:
+class NewGroups:
     """What the lists so far prove; not thread-safe."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class GroupBirths:
             delay_seconds is None or listed.answered_at - before >= delay_seconds or listed.brokers != self._brokers
         ):
             before = self._asked_at = None
-        born = dict.fromkeys(listed.groups - self._recent - self._earlier, before) if before is not None else {}
+        empty_at = dict.fromkeys(listed.groups - self._recent - self._earlier, before) if before is not None else {}
         if listed.complete and listed.full:
             self._recent, self._earlier = frozenset(listed.groups), self._recent
             self._brokers, self._asked_at = listed.brokers, listed.asked_at if delay_seconds is not None else None
@@ -67,4 +67,4 @@ class GroupBirths:
             self._recent |= listed.groups
             if listed.complete and before is not None:
                 self._asked_at = listed.asked_at
-        return born
+        return empty_at
