@@ -29,6 +29,7 @@ def _health(*, makes_room: bool, trouble: str) -> Health:
         led=led,
         writer=None,
         election=None,
+        publisher=None,
         poller=SimpleNamespace(last_error=""),
         watch=SimpleNamespace(was_refused=False, last_poll_at=time.monotonic(), last_error=""),
         metrics=SimpleNamespace(board=SimpleNamespace(all=lambda: [status])),

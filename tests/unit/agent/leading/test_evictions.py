@@ -109,7 +109,7 @@ def test_an_operator_may_resume(case: Case) -> None:
     parts: Any = SimpleNamespace(
         group="orders",
         evictions=case.evictions,
-        requests=SimpleNamespace(end=lambda _: (), status=lambda *_: None),
+        requests=SimpleNamespace(end=lambda _: (), status=lambda *_: None, of=lambda *_: None),
         reporter=reporter_of(),
     )
     OperatorRequests(parts, wake=lambda: None).ask(None, seconds=None, by="", why="")
