@@ -30,14 +30,14 @@ _DATA: Final = Path(__file__).parents[3] / "data" / "coordinator"
 STORIES = max(8, settings().max_examples // 4)
 MAX_SEEDS = 1000
 _FOUND = [
-    ("stays", "StaysAlone", 49),
-    ("deaf-to-partitions", "Unread", 2),
-    ("stays-alone", "StaysAlone", 3),
-    ("plans-without-topics", "LeftOut", 2),
+    ("stays", "StaysAlone", 188),
+    ("deaf-to-partitions", "Unread", 60),
+    ("stays-alone", "StaysAlone", 7),
+    ("plans-without-topics", "LeftOut", 7),
     ("joins-anything", "ForbiddenGroup", 3),
     ("deaf-to-the-end", "EndsLate", 1),
-    ("all-alive", "StoppedForAway", 15),
-    ("evicts-again", "EndedAgain", 24),
+    ("all-alive", "StoppedForAway", 56),
+    ("evicts-again", "EndedAgain", 8),
 ]
 """A mistake, what is violated by it, and the seed from which on it is searched."""
 _FOUND_LATER = [
