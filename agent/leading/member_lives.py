@@ -101,8 +101,21 @@ class MemberLives:
         waits = now - self._renewed <= _BREAK_SECONDS
         wanted = self._wanted if waits else now
         silent = [
-            max(life.sign, life.since, self._coordinator_since, wanted)
+            max(life.sign, life.since, self._coordinator_since, wanted) + (self._grace(life) if waits else 0.0)
             for life in self._members.values()
-            if not waits or now - life.sign > max(_FRESH_SECONDS, _GAPS * life.gap)
+            if not waits or now - life.sign > _fresh_seconds(life)
         ]
         return max(self._returned, *silent, float("-inf")) + self._session
+
+    def _grace(self, life: _Life) -> float:
+        """Return how long after its last sign a silent member may have died: until its next commit was to come.
+
+        Where others commit and it never did, it may have died while the rebalance waited, at any time of a session.
+        """
+        if life.sign > float("-inf"):
+            return _fresh_seconds(life)
+        return self._session if any(one.sign > float("-inf") for one in self._members.values()) else 0.0
+
+
+def _fresh_seconds(life: _Life) -> float:
+    return max(_FRESH_SECONDS, _GAPS * life.gap)

@@ -6,7 +6,7 @@ A violation raises with what was found and the events before it. A fault that co
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -393,13 +393,13 @@ class Invariants:
         group = self._world.coordinator.group
         if group is None or group.state is not State.STABLE:
             return True
-        wanted = any(one.client_id != AGENTS for one in group.members)
-        return bool(self._unowned(self._assigned(group), believed, wanted=wanted))
+        members = [one for one in self._world.consumers if one.member_id in group.members]
+        return bool(self._unowned(self._assigned(group), believed, members))
 
     def unread(self) -> set[Partition]:
         """Partitions of subscribed topics that no client owns."""
         living = [one for one in self._world.consumers if one.host.alive]
-        return self._unowned({partition for one in living for partition in one.owned}, {}, wanted=bool(living))
+        return self._unowned({partition for one in living for partition in one.owned}, {}, living)
 
     def _deleted(self, existing: Mapping[str, int]) -> set[Partition]:
         """Partitions that the current plan assigns although their topic is known to have fewer, or none."""
@@ -411,13 +411,15 @@ class Invariants:
     def _assigned(group: Group) -> set[Partition]:
         return {partition for one in group.members for partition in pairs_of(one.assignment)}
 
-    def _unowned(self, owned: set[Partition], believed: Mapping[str, int], *, wanted: bool) -> set[Partition]:
-        """Partitions of subscribed topics that exist, or are believed to, and are not owned; empty unless `wanted`."""
-        wished = {topic for one in self._world.consumers if one.host.alive for topic in one.topics}
+    def _unowned(
+        self, owned: set[Partition], believed: Mapping[str, int], readers: Iterable[Consumer]
+    ) -> set[Partition]:
+        """Partitions of the readers' topics that exist, or are believed to, and are not owned."""
+        wished = {topic for one in readers for topic in one.topics}
         there = {topic: len(partitions) for topic, partitions in self._world.place.topics.items()}
         counts = {topic: max(there.get(topic, 0), believed.get(topic, 0)) for topic in wished}
         everything = {(topic, number) for topic, count in counts.items() for number in range(count)}
-        return everything - owned if wanted else set()
+        return everything - owned
 
     def _check_plan(self, agent: SupervisedAgent, *, rested: bool) -> None:
         """The current plan reads as little across racks as possible."""
