@@ -31,6 +31,7 @@ def test_the_agent_leads_from_the_first_generation(
     if by_pattern:
         agent = scenario.agent(groups=[f"{scenario.group}*"], election__group=f"samerack-{scenario.group}")
         agent.wait(lambda: bool(agent.events("pattern-matches-no-group")), "all groups are listed")
+        agent.wait(lambda: bool(agent.events("elected")), "its first election, which itself takes a birth, is over")
     else:
         agent = scenario.waiting_agent()
     assert scenario.agent_member() is None
