@@ -1,8 +1,9 @@
 """Remembers one text of each group, also across restarts: what the agent has learned of it and cannot see later.
 
 While a group forms, the protocols that its members offer are not visible from outside: the agent stays out of groups
-that it last saw with a foreign protocol, which it could force to use another one. And to some clients an error of
-JoinGroup is fatal: nobody is evicted twice in their groups (`agent.leading.evictions`).
+that it last saw with a foreign protocol, which it could force to use another one. To some clients an error of
+JoinGroup is fatal: nobody is evicted twice in their groups (`agent.leading.evictions`). And consumers that are away for
+a moment need their places (`agent.leading.group_sizes`).
 """
 
 from __future__ import annotations

@@ -6,13 +6,11 @@ must find their places free. A group is smaller for good only if it stays so for
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Final
 
-from samerack.agent.leading.kept_file import KeptFile
+from samerack.agent.leading.group_memory import GroupMemory
 
-_MAX_GROUPS: Final = 10_000
 KEEP_SECONDS: Final = 300.0
 """A consumer that restarts is back within this time."""
 
@@ -22,34 +20,22 @@ class GroupSizes:
 
     def __init__(self, path: Path | None) -> None:
         """Read what an earlier agent has stored; without a path it is remembered in memory only."""
-        self._file = KeptFile(path, name="sizes")
-        self._lock = threading.Lock()
+        self._memory = GroupMemory(path, name="sizes")
         self._smaller: dict[str, tuple[float, int]] = {}
         """Since when (monotonic seconds) a group is smaller than stored, and its largest size since then."""
-        content = self._file.read()
-        self._sizes = {
-            str(group): size
-            for group, size in (content.items() if isinstance(content, dict) else ())
-            if isinstance(size, int)
-        }
 
     def of(self, group: str) -> int | None:
         """Return how many consumers the group had last; None if it was not seen."""
-        return self._sizes.get(group)
+        size = self._memory.of(group)
+        return int(size) if size.isdecimal() else None
 
     def note(self, group: str, size: int, now: float) -> None:
         """Store how many consumers a stable group has now; fewer than before count after `KEEP_SECONDS`."""
-        with self._lock:
-            known = self._sizes.get(group)
-            since, most = self._smaller.pop(group, (now, size))
-            if known is not None and size < known:
-                size = max(size, most)
-                if now - since < KEEP_SECONDS:
-                    self._smaller[group] = since, size
-                    return
-            if size != known:
-                self._sizes.pop(group, None)
-                self._sizes[group] = size
-                while len(self._sizes) > _MAX_GROUPS:
-                    del self._sizes[next(iter(self._sizes))]
-                self._file.write(self._sizes)
+        known = self.of(group)
+        since, most = self._smaller.pop(group, (now, size))
+        if known is not None and size < known:
+            size = max(size, most)
+            if now - since < KEEP_SECONDS:
+                self._smaller[group] = since, size
+                return
+        self._memory.keep(group, str(size))
