@@ -248,9 +248,10 @@ def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> lis
 
 
 def asked_configs(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, int | None, list[str]]:
-    """Return whether any replica in a member's rack serves it, and why not known: then only leaders count.
+    """Return what `plan` needs of the brokers' configuration.
 
-    Between the two is `group.max.size`; None if it is not known.
+    That is whether any replica in a member's rack serves it, `group.max.size` (None if it is not known), and why the
+    first is not known: then only leaders count.
     """
     selector = settings.racks.replica_selector
     try:

@@ -122,10 +122,10 @@ def ask_configs(settings: Settings) -> BrokerConfigs:
         return read_broker_configs(wire, read_metadata(wire, ()).brokers)
 
 
-def ask_max_size(settings: Settings) -> int | None:
-    """Ask all brokers once for `group.max.size`; return None if it is not known."""
+def max_size_of(ask: Callable[[], BrokerConfigs]) -> int | None:
+    """Return `group.max.size` of the configuration that brokers are asked for; None if it is not known."""
     try:
-        return ask_configs(settings).max_group_size
+        return ask().max_group_size
     except AgentError:
         return None
 

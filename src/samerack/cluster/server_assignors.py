@@ -6,13 +6,12 @@ Only an assignor that every broker has is there for every group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from samerack.cluster.broker_configs import ASSIGNORS_KEY, ask_configs
+from samerack.cluster.broker_configs import ASSIGNORS_KEY, BrokerConfigs
 from samerack.common.errors import AgentError
-from samerack.settings.all_settings import Settings
 
 ASSIGNOR: Final = "samerack"
 """The name of samerack's assignor in the brokers, by which members may ask for it."""
@@ -69,10 +68,10 @@ def from_values(values: Mapping[int, str]) -> ServerAssignors:
     )
 
 
-def ask_assignors(settings: Settings) -> ServerAssignors:
-    """Ask all brokers once; a failure is part of the answer."""
+def assignors_of(ask: Callable[[], BrokerConfigs]) -> ServerAssignors:
+    """Return the assignors in the configuration that brokers are asked for; a failure is part of the answer."""
     try:
-        return from_values(ask_configs(settings).assignors)
+        return from_values(ask().assignors)
     except AgentError as error:
         return ServerAssignors(unknown=str(error))
 

@@ -6,8 +6,8 @@ import time
 from functools import cache, partial
 from typing import Final, Self
 
-from samerack.cluster.broker_configs import ask_max_size, ask_selector
-from samerack.cluster.server_assignors import ask_assignors
+from samerack.cluster.broker_configs import ask_configs, ask_selector, max_size_of
+from samerack.cluster.server_assignors import assignors_of
 from samerack.common.patterns import EVERY
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
@@ -58,6 +58,7 @@ class Measuring:
             metrics=TrafficMetrics.silent(),
             rack_aware=lambda: self._rack_aware(),  # noqa: PLW0108 - what is asked is known when measuring starts
         )
+        configs = cache(partial(ask_configs, settings))  # one question for both, when the first is needed
         self.reports = ReportService(
             board=board,
             roles=dict,
@@ -65,8 +66,8 @@ class Measuring:
             prices=prices,
             leading=settings.leading,
             bootstrap=settings.kafka["bootstrap.servers"],
-            server_assignors=cache(partial(ask_assignors, settings)),
-            max_group_size=cache(partial(ask_max_size, settings)),
+            server_assignors=cache(partial(assignors_of, configs)),
+            max_group_size=cache(partial(max_size_of, configs)),
         )
 
     def measure(self) -> None:
