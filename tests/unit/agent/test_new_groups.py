@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
+
 from samerack.agent.new_groups import GroupList, NewGroups
 
 DELAY = 3.0
@@ -14,45 +16,23 @@ class Lists:
     def __init__(self) -> None:
         self.new_groups = NewGroups()
 
-    def full(
-        self,
-        at: float,
-        *groups: str,
-        complete: bool = True,
-        brokers: frozenset[int] = BOTH,
-        took: float = 0.1,
-        delay: float | None = DELAY,
-    ) -> dict[str, float]:
-        """All groups are listed."""
-        return self._add(at, groups, full=True, complete=complete, brokers=brokers, took=took, delay=delay)
-
-    def quick(
-        self,
-        at: float,
-        *groups: str,
-        complete: bool = True,
-        brokers: frozenset[int] = BOTH,
-        took: float = 0.1,
-        delay: float | None = DELAY,
-    ) -> dict[str, float]:
-        """Only groups that rebalance are listed."""
-        return self._add(at, groups, full=False, complete=complete, brokers=brokers, took=took, delay=delay)
-
     def _add(
         self,
         at: float,
-        groups: tuple[str, ...],
-        *,
+        *groups: str,
         full: bool,
-        complete: bool,
-        brokers: frozenset[int],
-        took: float,
-        delay: float | None,
+        complete: bool = True,
+        brokers: frozenset[int] = BOTH,
+        took: float = 0.1,
+        delay: float | None = DELAY,
     ) -> dict[str, float]:
         listed = GroupList(
             groups=frozenset(groups), brokers=brokers, complete=complete, full=full, asked_at=at, answered_at=at + took
         )
         return self.new_groups.add(listed, delay)
+
+    full = partialmethod(_add, full=True)  # all groups are listed
+    quick = partialmethod(_add, full=False)  # only groups that rebalance are listed
 
 
 def test_what_no_list_has_shown_before_is_being_born() -> None:
