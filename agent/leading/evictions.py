@@ -16,6 +16,7 @@ from typing import Final
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.cluster.group import GroupView, MemberView
+from samerack.common import words
 from samerack.settings.cures import command
 
 _RETURN_SECONDS: Final = 9.0
@@ -91,6 +92,4 @@ def client_of(member: MemberView) -> tuple[str, str]:
 
 
 def _names(clients: Counter[tuple[str, str]]) -> str:
-    names = sorted({client_id for client_id, _ in clients})
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more
+    return words.listed(sorted({client_id for client_id, _ in clients}), _MAX_NAMES)

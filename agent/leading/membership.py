@@ -48,10 +48,6 @@ Synced = Callable[[kafka_errors.UnknownError | None], None]
 """Called with each answer to SyncGroup that is an unknown error, or None if there is no error; it may raise."""
 
 
-def ignore_answer(_: kafka_errors.UnknownError | None) -> None:
-    """Do nothing about an answer to SyncGroup."""
-
-
 class Hold(Enum):
     """The state of holding a group in a rebalance in which all members wait and own no partitions."""
 
@@ -71,7 +67,7 @@ class Membership(GroupMember):
         group: str,
         settings: LeadingSettings,
         assign: Assign,
-        synced: Synced = ignore_answer,
+        synced: Synced = lambda _: None,
         wake: Callable[[], None],
     ) -> None:
         """Prepare; nothing is sent before `join`.
