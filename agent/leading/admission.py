@@ -47,6 +47,7 @@ class Admission:
         group_type: Returns the type of a group by name, to separate classic groups from those that brokers assign.
         unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
         requested: Why an operator wants the agent out of the group; empty while nobody does.
+        never_evicts: Why the agent evicts nobody in the group; empty if it may.
     """
 
     group: str
@@ -58,6 +59,7 @@ class Admission:
     sizes: GroupSizes
     unsupported_reason: Callable[[], str] = no_reason
     requested: Callable[[], str] = no_reason
+    never_evicts: Callable[[], str] = no_reason
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -128,7 +130,7 @@ class Admission:
         if self.full or self.back_off.is_out or self.watch.denied_topics(self.group) or self.unsupported_reason():
             return False
         protocol = self.foreign_protocols.of(self.group)
-        reason = _foreign_protocol(protocol) if protocol else self.reporter.never_evicts()
+        reason = _foreign_protocol(protocol) if protocol else self.never_evicts()
         if reason and reason != self._kept_out_for:
             self.reporter.log.warning("observing", reason=reason)
         self._kept_out_for = reason
@@ -170,7 +172,7 @@ class Admission:
         return not self._refusal
 
     def _gift_reason(self) -> str:
-        return "; ".join(filter(None, (self.back_off.reason, self.reporter.never_evicts())))
+        return "; ".join(filter(None, (self.back_off.reason, self.never_evicts())))
 
     def _unknown(self, view: GroupView) -> frozenset[str]:
         return self.watch.unknown(

@@ -38,6 +38,7 @@ class GroupReporter:
         rebalances: The record of the group's rebalances; by default a new one.
         paused: Why the agent starts no rebalance on request; empty while it may.
         returned: That the agent follows the group since it was asked to leave, by a view of it; empty if it does not.
+        never_evicts: Why the agent evicts nobody in the group, so that it leads late or never; empty if it may.
     """
 
     group: str
@@ -47,6 +48,7 @@ class GroupReporter:
     rebalances: Rebalances | None = None
     paused: Callable[[], str] = lambda: ""
     returned: Callable[[GroupView], str] = lambda _: ""
+    never_evicts: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -61,8 +63,6 @@ class GroupReporter:
         self._observes_for = ""
         """Why the agent observes; empty in other roles."""
         self._waits_for = ""
-        self.never_evicts: Callable[[], str] = lambda: ""
-        """Returns why the agent evicts nobody in the group, so that it leads late or never; empty if it may."""
         self.trouble = ""
         """What prevents the agent from leading the group at the moment; empty while nothing does."""
         self.refused = False

@@ -99,6 +99,10 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     """
     if requests is None:
         requests = GroupRequests()
+
+    def never_evicts() -> str:
+        return evictions.reason
+
     reporter = GroupReporter(
         group=group,
         settings=settings,
@@ -107,6 +111,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         rebalances=rebalances,
         paused=partial(requests.reason, group, Wish.PAUSE),
         returned=partial(_returned, requests, settings.leading),
+        never_evicts=never_evicts,
         clock=time.monotonic,
     )
     assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
@@ -123,11 +128,10 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         pause=partial(requests.of, group, Wish.PAUSE),
     )
     evictions = Evictions(group=group, memory=evicted, reporter=reporter, clock=time.monotonic)
-    reporter.never_evicts = lambda: evictions.reason
 
-    def evict(members: Sequence[MemberView], evicted: Sequence[MemberView]) -> None:
-        assigning.evicts(evicted)
-        evictions.begin(members, evicted)
+    def evict(members: Sequence[MemberView], chosen: Sequence[MemberView]) -> None:
+        assigning.evicts(chosen)
+        evictions.begin(members, chosen)
 
     position = JoinPosition(
         retry_seconds=settings.leading.position_retry_seconds,
@@ -151,6 +155,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             sizes=sizes or GroupSizes(None),
             unsupported_reason=unsupported_reason,
             requested=partial(requests.reason, group, Wish.LEAVE),
+            never_evicts=never_evicts,
             clock=time.monotonic,
         ),
         assigning=assigning,
@@ -166,6 +171,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             notify_supervisor=notify_supervisor,
             on_evict=evict,
             returned=partial(requests.of, group, Wish.RETURN),
+            never_evicts=never_evicts,
             clock=time.monotonic,
         ),
         requests=requests,

@@ -78,6 +78,7 @@ class TakeoverController:
         notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
         on_evict: Called with all members and those that are about to be evicted.
         returned: What is left of an operator's leave, who may wish that the agent leads again after it.
+        never_evicts: Why the agent evicts nobody in the group; empty if it may.
     """
 
     group: str
@@ -89,6 +90,7 @@ class TakeoverController:
     notify_supervisor: Callable[[], None] = lambda: None
     on_evict: Callable[[Sequence[MemberView], Sequence[MemberView]], None] = lambda _all, _evicted: None
     returned: Callable[[], RebalanceRequest | None] = lambda: None
+    never_evicts: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -124,7 +126,7 @@ class TakeoverController:
         decision = self.evaluator.dry_run(evaluation)
         reason = (
             refusal(view, parties, self.leading)
-            or self.reporter.never_evicts()
+            or self.never_evicts()
             or slow_refusal(self._rejoin_seconds or 0.0, self.leading.takeover_wait_seconds)
             or worth_refusal(view.name, decision, asked=asked)
         )

@@ -42,7 +42,6 @@ class Case:
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
-        self.reporter.never_evicts = lambda: self.never_evicts
         self.watch = cast(
             Any, SimpleNamespace(denied_topics=lambda _: self.denied, record_limit=None, max_group_size=None)
         )
@@ -55,6 +54,7 @@ class Case:
             foreign_protocols=self.foreign_protocols,
             sizes=GroupSizes(None),
             unsupported_reason=lambda: self.unsupported_reason,
+            never_evicts=lambda: self.never_evicts,
             clock=lambda: self.now,
         )
 

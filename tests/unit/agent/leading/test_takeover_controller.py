@@ -192,7 +192,7 @@ def test_where_members_did_not_come_back_nobody_is_evicted() -> None:
     """Neither on request nor by the setting: an error of JoinGroup is fatal to them."""
     for leading in (LeadingSettings(), LeadingSettings(takeover="clean")):
         stage = Stage(leading=leading)
-        stage.reporter.never_evicts = lambda: "members (samsa) did not come back"
+        stage.takeovers.never_evicts = lambda: "members (samsa) did not come back"
         stage.ask()
         assert [stage.consider() for _ in range(2)] == [False, False]
         assert stage.progress.reason == "members (samsa) did not come back"
