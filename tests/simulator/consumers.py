@@ -312,11 +312,16 @@ class Consumer:
     def _counts(self) -> tuple[int, ...]:
         return tuple(len(self._place.topics.get(topic, ())) for topic in self._group_topics)
 
+    @property
+    def plan_is_outdated(self) -> bool:
+        """Whether it leads, and has not noticed yet that topics have other partitions than it planned for."""
+        return self.stable and self.leading and self._counts() != self._planned_for
+
     def _metadata_changes(self) -> None:
         """A leader watches the partition counts, and rejoins when they change."""
 
         def poll() -> None:
-            if self.stable and self.leading and not self._rejoins and self._counts() != self._planned_for:
+            if self.plan_is_outdated and not self._rejoins:
                 self._rejoin_at_next_poll()
 
         self.host.later(_METADATA_MS, poll)
