@@ -96,6 +96,7 @@ class Session:
         self._parts.takeovers.sees(group.view)
         self._handle_loss()
         if member.is_outside:
+            self._parts.evaluator.forget()  # what was decided in the group waits for nothing any more
             if group.view is None or group.others is None or self.lacks_consumers:
                 return TURN_SECONDS
             if not (self._joining.begins_initial_rebalance(group.view) or self._may_join(group.view, group.others)):

@@ -143,10 +143,8 @@ class World:
         for one in self.consumers:
             if one.host.alive and (one.host.stopped or not one.stable):
                 return f"{one.name} is not in the group"
-            if one.host.alive and one.topics != one.joined_topics:
-                return f"{one.name} has found a topic"
-            if one.host.alive and one.plan_is_outdated:
-                return f"{one.name} has not noticed other partitions"
+            if one.host.alive and (one.topics != one.joined_topics or one.plan_is_outdated):
+                return f"{one.name} finds that topics have changed"
         if self.coordinator.converted:
             return "a classic member is in the converted group"
         if group is None:

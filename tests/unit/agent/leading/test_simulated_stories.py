@@ -128,6 +128,21 @@ def test_no_rebalance_is_chosen_while_a_member_is_away(commits: int, *, static: 
         _racks_change_while_a_member_is_away(commits, static=static)
 
 
+def test_an_agent_that_has_lost_its_place_waits_for_nothing() -> None:
+    """Its status went on to say that a rebalance waits for members, as long as it stayed out of the group."""
+    with _world(seed=2, initial_delay_ms=3000, clients="kafkajs") as world:
+        world.start_agent(0)
+        world.settle()
+        for rack in RACKS:
+            world.join("java", rack)
+        world.settle()
+        world.restless_racks(1, 3000)
+        assert world.agents[0].waits
+        world.freeze_agent(0, 12_000, whole=True)
+        world.wait(13_000)
+        assert not world.agents[0].waits
+
+
 # groups of limited size
 
 
