@@ -1,22 +1,30 @@
-"""What a group read in a partition between two polls of its committed offset, and what is not counted, and why.
+"""What a group read in its partitions between two polls of its committed offsets, and what is not counted, and why.
 
-What was read lies between two positions that are known, as far as the log had it. All else is named, and never a
-guess: where a reader began before its first commit, offsets that a tool moved, records that were deleted before anybody
-is known to have read them. Pure: no I/O, no clock.
+Three bounds hold for every step of an offset, whatever wrote it. The log: nothing counts that it did not have between
+two known ends, and nothing twice unless the reader is known to have gone back. The past: who reads what is written, or
+as fast as before, is believed at once; a step that is far beyond that counts when the next one confirms it. The
+network: no step is faster than a host can receive or a broker can send. All else is named, and never a guess. Pure: no
+I/O, no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.snapshot import Uncounted
 
-_MAX_RECORDS_PER_SECOND: Final = 50_000_000
-"""More than any client reads of one partition: a larger step within the time between two polls is no reading."""
+_NATURAL_GROWTH: Final = 2
+"""A step is believed up to so many times what was written since the last one: what is read in the long run."""
+_NATURAL_STEPS: Final = 4
+"""... and to so many times the last step: between two polls there are none, one or two commits."""
+_HELD_SECONDS: Final = 600.0
+"""A step that no other one confirms within this time, and within four of its own, was none that was read."""
+_LEAST_RECORD_BYTES: Final = 25.0
+"""No client reads more records per second than so many bytes each make of its network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,43 @@ class Left:
     records: int
 
 
+class Held(NamedTuple):
+    """A step that is not believed yet: its offsets, and the seconds since the one before."""
+
+    first: int
+    end: int
+    seconds: float
+
+    def is_confirmed(self, records: int, seconds: float) -> bool:
+        """Return whether the next step is about as fast."""
+        return records * self.seconds * _NATURAL_STEPS >= (self.end - self.first) * seconds
+
+
+class Position(NamedTuple):
+    """How far a group is in one partition.
+
+    Attributes:
+        committed: Its commit.
+        offset: The same, cut at the end of the log: the next step begins here.
+        counted: What lies below is not counted again while nobody owns the partition.
+        at: When the commit was first seen, in monotonic seconds.
+        end: The end of the log then.
+        step: How many records the last step had that was believed.
+        held: A step before `offset` that waits to be confirmed.
+    """
+
+    committed: int
+    offset: int
+    counted: int
+    at: float
+    end: int
+    step: int = 0
+    held: Held | None = None
+
+
+Positions = Mapping[Partition, Position]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSpans:
     """What committed offsets show.
@@ -46,12 +91,14 @@ class CommitSpans:
         left: What is not counted.
         rewound: Partitions whose offset went back.
         uncommitted: Owned partitions without a commit.
+        positions: Where the group is now.
     """
 
     spans: tuple[Span, ...] = ()
     left: tuple[Left, ...] = ()
     rewound: frozenset[Partition] = frozenset()
     uncommitted: frozenset[Partition] = frozenset()
+    positions: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +106,27 @@ class Polls:
     """Two polls of one group and its logs.
 
     Attributes:
-        before: Committed offsets at the last poll; None at the first one, which shows nothing yet.
-        now: Committed offsets now.
+        before: Where the group was at the last poll; None at the first one, which shows nothing yet.
+        now: Committed offsets now. A partition that is neither in it nor `unanswered` has no commit any more.
+        at: When the offsets were polled, in monotonic seconds.
+        unanswered: Partitions whose commit could not be requested this time; they go on from their last ones.
         owned_before: Partitions that had an owner at the last poll.
         owned: Partitions that have one now.
         logs_before: First and end offsets at the last poll.
-        logs: The same now.
+        logs: The same now, polled after the offsets.
         bare: Partitions whose commit changed, and now has no leader epoch.
         commits_have_epochs: Whether all of the group's consumers commit with leader epochs, as far as was seen.
-        without_members: Whether the group never has members: what commits to it reads on its own, as Flink does.
-        seconds: The time between the two polls.
+        without_members: Whether the group never has members: what commits to it reads on its own, or copies offsets.
+        reads_alone: Whether the group is known to be read without members, as Flink does.
+        carriers: What carries a partition's records: its owner, its leader.
+        record_bytes: The usual bytes of a partition's record; 0 where not known.
+        network: What one host can send or receive, in bytes per second.
     """
 
-    before: Mapping[Partition, int] | None
+    before: Positions | None
     now: Mapping[Partition, int]
+    at: float = 0.0
+    unanswered: Collection[Partition] = ()
     owned_before: AbstractSet[Partition] = frozenset()
     owned: AbstractSet[Partition] = frozenset()
     logs_before: Mapping[Partition, Offsets] = field(default_factory=dict)
@@ -80,7 +134,30 @@ class Polls:
     bare: AbstractSet[Partition] = frozenset()
     commits_have_epochs: bool = False
     without_members: bool = False
-    seconds: float = 0.0
+    reads_alone: bool = False
+    carriers: Callable[[Partition], Iterable[Hashable]] = lambda _partition: ()
+    record_bytes: Callable[[Partition], float] = lambda _partition: 0.0
+    network: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """A step that may have been read: `first` to before `end`, of which `grown` records were written meanwhile."""
+
+    partition: Partition
+    before: Position
+    first: int
+    end: int
+    grown: int
+    seconds: float
+
+    @property
+    def records(self) -> int:
+        return self.end - self.first
+
+    @property
+    def natural(self) -> bool:
+        return self.records <= _NATURAL_GROWTH * self.grown + _NATURAL_STEPS * self.before.step
 
 
 def spans_of(polls: Polls) -> CommitSpans:
@@ -88,59 +165,183 @@ def spans_of(polls: Polls) -> CommitSpans:
 
     | between the polls | read | not counted |
     |---|---|---|
-    | the first commit of a partition whose log was empty at the last poll | all of it | |
-    | the first commit of another partition | | at most what the log had below it |
+    | the first commit of a partition, or the first after it had none, in a log that was empty | all of it | |
+    | ... in another log | | at most what the log had below it |
     | the offset grew | between the two offsets | |
-    | ... and the log's start passed the offset of the last poll | from that start on | what was deleted |
+    | ... beyond the end of the log | to the end | beyond-end |
+    | ... and the log's start passed the offset of the last poll | from that start on | deleted |
     | ... in a partition that nobody owned at either poll, without a leader epoch | | moved |
     | ... without a leader epoch, where the group's consumers commit with one | | moved |
-    | ... from a partition that nobody owned at the last poll, by more than any client can read since | | moved |
-    | the offset went back | | what is read again until it is passed; it counts from the new offset on |
+    | ... without one in a group that never has members, and is not known to be read so | | no-reader |
+    | ... in a partition without an owner, below an offset that was counted | | several-positions |
+    | ... far beyond what is usual, and not confirmed by the next step, or faster than a network | | moved |
+    | the offset went back | it counts from the new offset on, if it has an owner | |
 
     Tools commit without a leader epoch, and only while the group is empty; consumers since Kafka 2.1 and librdkafka 2.1
-    commit with the epoch of the last record that they have read. Of a group that never has members nothing is known but
-    its offsets: where they grow, that was read.
+    commit with the epoch of the last record that they have read.
     """
     uncommitted = frozenset(partition for partition in polls.owned if partition not in polls.now)
     if polls.before is None:
-        return CommitSpans(uncommitted=uncommitted)
-    spans: list[Span] = []
-    left: list[Left] = []
-    for partition, end in polls.now.items():
-        before, log = polls.before.get(partition), polls.logs_before.get(partition)
+        positions = {one: _begin(polls, one, committed) for one, committed in polls.now.items()}
+        return CommitSpans(uncommitted=uncommitted, positions=positions)
+    found = _Found(polls, polls.before)
+    for partition, committed in polls.now.items():
+        found.add(partition, committed)
+    for partition in polls.before.keys() - polls.now.keys():
+        if partition in polls.unanswered:
+            found.positions[partition] = polls.before[partition]
+        else:
+            found.reject(partition, polls.before[partition].held)
+    found.decide()
+    return CommitSpans(
+        spans=tuple(found.spans),
+        left=tuple(found.left),
+        rewound=frozenset(found.rewound),
+        uncommitted=uncommitted,
+        positions=found.positions,
+    )
+
+
+def _begin(polls: Polls, partition: Partition, committed: int) -> Position:
+    log = polls.logs.get(partition)
+    end = log.end if log is not None else committed
+    offset = min(committed, end)
+    return Position(committed=committed, offset=offset, counted=offset, at=polls.at, end=end)
+
+
+class _Found:
+    """What one poll shows, partition by partition."""
+
+    def __init__(self, polls: Polls, before: Positions) -> None:
+        self._polls = polls
+        self._before = before
+        self._steps: list[_Step] = []
+        self.spans: list[Span] = []
+        self.left: list[Left] = []
+        self.rewound: list[Partition] = []
+        self.positions: dict[Partition, Position] = {}
+
+    def add(self, partition: Partition, committed: int) -> None:
+        """Add the commit of a partition."""
+        polls, before, log = self._polls, self._before.get(partition), self._polls.logs.get(partition)
         if before is None:
-            if log is None or log.start < log.end or log.end > end:
-                known = log or polls.logs.get(partition)
-                if known is not None and end > known.start:
-                    left.append(Left(partition=partition, why=Uncounted.BEGIN_UNKNOWN, records=end - known.start))
-                continue
-            before = log.end
-        if end <= before:
-            continue
-        if _was_moved(polls, partition, end - before):
-            left.append(Left(partition=partition, why=Uncounted.MOVED, records=end - before))
-            continue
-        start = polls.logs[partition].start if partition in polls.logs else before
-        first = min(max(before, start), end)
-        if first > before:
-            left.append(Left(partition=partition, why=Uncounted.DELETED, records=first - before))
-        if end > first:
-            spans.append(Span(partition=partition, first=first, end=end))
-    rewound = frozenset(one for one, before in polls.before.items() if polls.now.get(one, before) < before)
-    return CommitSpans(spans=tuple(spans), left=tuple(left), rewound=rewound, uncommitted=uncommitted)
+            before = self._first(partition, committed)
+        elif committed == before.committed or log is None:  # without its end a step has no bound, and waits
+            self.positions[partition] = self._waiting(partition, before)
+            return
+        if before is None or log is None:
+            self.positions[partition] = _begin(polls, partition, committed)
+            return
+        reach = min(committed, log.end)
+        self._leave(partition, Uncounted.BEYOND_END, committed - max(reach, before.committed))
+        owned = partition in polls.owned or partition in polls.owned_before
+        if reach <= before.offset:
+            self.reject(partition, before.held)
+            again = log.end < before.offset
+            if again:  # another log
+                self._leave(partition, Uncounted.BEGIN_UNKNOWN, reach - log.start)
+            if reach < before.offset:
+                self.rewound.append(partition)
+            counted = reach if owned or again else before.counted
+            self.positions[partition] = self._at(before, committed, reach, log.end)._replace(counted=counted)
+            return
+        self.positions[partition] = self._at(before, committed, reach, log.end)
+        first = before.offset
+        if (why := self._not_read(partition)) is not None:
+            self.reject(partition, before.held)
+            self._leave(partition, why, reach - first)
+            return
+        first = self._skip(partition, first, min(log.start, reach), Uncounted.DELETED)
+        if not owned:
+            first = self._skip(partition, first, min(before.counted, reach), Uncounted.SEVERAL_POSITIONS)
+        if reach > first:
+            grown, seconds = max(0, log.end - before.end), polls.at - before.at
+            self._steps.append(
+                _Step(partition=partition, before=before, first=first, end=reach, grown=grown, seconds=seconds)
+            )
+        else:
+            self.reject(partition, before.held)
 
+    def decide(self) -> None:
+        """Believe the steps, hold them, or reject them."""
+        too_fast = self._too_fast()
+        for step in self._steps:
+            partition, held = step.partition, step.before.held
+            confirmed = held is not None and held.is_confirmed(step.records, step.seconds)
+            if partition in too_fast:
+                self.reject(partition, held)
+                self._leave(partition, Uncounted.MOVED, step.records)
+            elif confirmed or step.natural:
+                if held is not None and confirmed:
+                    self.spans.append(Span(partition=partition, first=held.first, end=held.end))
+                else:
+                    self.reject(partition, held)
+                self.spans.append(Span(partition=partition, first=step.first, end=step.end))
+                self.positions[partition] = self.positions[partition]._replace(step=step.records)
+            else:
+                self.reject(partition, held)
+                held = Held(first=step.first, end=step.end, seconds=step.seconds)
+                self.positions[partition] = self.positions[partition]._replace(held=held)
 
-def _was_moved(polls: Polls, partition: Partition, records: int) -> bool:
-    """Return whether an offset grew without reading."""
-    if polls.without_members:
-        return False
-    bare = partition in polls.bare
-    if partition not in polls.owned_before:
-        if partition not in polls.owned and (bare or not polls.commits_have_epochs):
-            return True
-        if polls.seconds > 0 and records > polls.seconds * _MAX_RECORDS_PER_SECOND:
-            return True
-    return bare and polls.commits_have_epochs
+    def reject(self, partition: Partition, held: Held | None) -> None:
+        """Name a step that was held, and is not confirmed."""
+        if held is not None:
+            self._leave(partition, Uncounted.MOVED, held.end - held.first)
+
+    def _first(self, partition: Partition, committed: int) -> Position | None:
+        """Return where a partition without a commit was, if its log was empty; else name what it may have had."""
+        log, now = self._polls.logs_before.get(partition), self._polls.logs.get(partition)
+        if log is not None and log.start == log.end <= committed:
+            return Position(committed=log.end, offset=log.end, counted=log.end, at=self._polls.at, end=log.end)
+        if (known := log or now) is not None:
+            end = min(committed, now.end) if now is not None else committed
+            self._leave(partition, Uncounted.BEGIN_UNKNOWN, end - known.start)
+        return None
+
+    def _waiting(self, partition: Partition, before: Position) -> Position:
+        held = before.held
+        if held is None or self._polls.at - before.at <= max(_HELD_SECONDS, _NATURAL_STEPS * held.seconds):
+            return before
+        self.reject(partition, held)
+        return before._replace(held=None)
+
+    def _at(self, before: Position, committed: int, reach: int, end: int) -> Position:
+        counted = max(before.counted, reach)
+        return Position(committed, reach, counted, at=self._polls.at, end=end, step=before.step)
+
+    def _leave(self, partition: Partition, why: Uncounted, records: int) -> None:
+        if records > 0:
+            self.left.append(Left(partition=partition, why=why, records=records))
+
+    def _skip(self, partition: Partition, first: int, to: int, why: Uncounted) -> int:
+        """Leave out what lies below an offset, and return where the rest begins."""
+        self._leave(partition, why, to - first)
+        return max(first, to)
+
+    def _not_read(self, partition: Partition) -> Uncounted | None:
+        """Return why an offset grew without reading."""
+        polls, bare = self._polls, partition in self._polls.bare
+        if polls.reads_alone:
+            return None
+        if polls.without_members:
+            return Uncounted.NO_READER if bare else None
+        unowned = partition not in polls.owned_before and partition not in polls.owned
+        if (unowned and (bare or not polls.commits_have_epochs)) or (bare and polls.commits_have_epochs):
+            return Uncounted.MOVED
+        return None
+
+    def _too_fast(self) -> set[Partition]:
+        """Return the partitions whose steps a reader or a broker cannot have carried, beyond what was just written."""
+        carried: dict[Hashable, list[_Step]] = {}
+        for step in self._steps:
+            for carrier in (step.partition, *self._polls.carriers(step.partition)):
+                carried.setdefault(carrier, []).append(step)
+        beyond: set[Partition] = set()
+        for steps in carried.values():
+            size = sum(step.records * max(_LEAST_RECORD_BYTES, self._polls.record_bytes(step.partition)) for step in steps)
+            if size > self._polls.network * max(step.seconds for step in steps):
+                beyond |= {step.partition for step in steps if step.records > step.grown}
+        return beyond
 
 
 def named(left: Iterable[Left]) -> dict[Uncounted, int]:
