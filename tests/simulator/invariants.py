@@ -315,7 +315,8 @@ class Invariants:
             return
         if self._unstable_since is None:
             self._unstable_since = now
-        until = max(self._unstable_since, self._excused_until) + _SLACK_MS + self._world.slowest_ms()
+        plans = 2 * self._world.setting.plan_ms  # of the further rounds; a takeover that evicts needs them
+        until = max(self._unstable_since, self._excused_until) + _SLACK_MS + self._world.slowest_ms() + plans
         if now > until:
             self.fail("LongRebalance", f"a rebalance lasts for {(now - self._unstable_since) / 1000:.1f} s")
 
