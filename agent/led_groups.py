@@ -159,8 +159,8 @@ class GroupFinder(Service):
         asked_at = time.monotonic()
         answers = self._wire.ask([Question(broker=one, request=list_groups(state)) for one in brokers], answer_seconds)
         now = time.monotonic()
-        found, _ = matching(answers, self._settings.groups)
-        complete = all(answer.error is None and not answer.response.error_code for answer in answers)
+        found, answered, _ = matching(answers, self._settings.groups)
+        complete = answered >= set(brokers)
         listed = GroupList(
             groups=found.keys(),
             brokers=frozenset(brokers),

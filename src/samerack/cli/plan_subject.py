@@ -76,7 +76,7 @@ def describe(group: str, settings: Settings) -> GroupView:
 
 def unknown_group(group: str, wire: Wire) -> AgentError:
     """Return the error for a group that does not exist, with the names that are nearest."""
-    names = listed(wire, read_metadata(wire, ()).brokers, ["*"])[0]
+    names = listed(wire, read_metadata(wire, ()).brokers, ["*"]).groups
     return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
 
 
@@ -143,15 +143,14 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
     brokers = read_metadata(wire, ()).brokers
     until = time.monotonic() + _REBALANCE_SECONDS
     while True:
-        found, gaps = listed(wire, brokers, [exactly(group)])
-        descriptions = described(
-            wire, found.values(), classic=_unexpected, consumer=partial(managed, racks=settings.racks, hosts=hosts)
-        )
+        found = listed(wire, brokers, [exactly(group)])
+        consumer = partial(managed, racks=settings.racks, hosts=hosts)
+        descriptions = described(wire, found.groups.values(), classic=_unexpected, consumer=consumer)
         seen = next(iter(descriptions.groups), None)
         if seen is not None and seen.state == "Stable":
             break
         if time.monotonic() > until:
-            reasons = "; ".join(gap.reason for gap in (*gaps, *descriptions.gaps))
+            reasons = "; ".join(gap.reason for gap in (*found.gaps, *descriptions.gaps))
             state = f"is {seen.state}; it needs members and no rebalance under way: try again" if seen else reasons
             raise AgentError(f"group {group}: {state or 'is not described by any broker'}")
         time.sleep(_PAUSE_SECONDS)

@@ -88,7 +88,7 @@ def read(
     `hosts` is what other sources know of client hosts. `measure` takes its time and returns the bytes per second that
     members read; None for no measurement.
     """
-    listed, gaps = describe.listed(wire, read_metadata(wire, ()).brokers, ["*"])
+    listed, _, gaps = describe.listed(wire, read_metadata(wire, ()).brokers, ["*"])
     if group not in listed:
         reasons = "; ".join(sorted({f"{gap.where}: {gap.reason}" for gap in gaps}))
         why = reasons or f"does not exist; groups of these brokers, {nearest(group, listed)}"

@@ -66,6 +66,17 @@ class TrafficSettings(Section):
         description="Whether to measure replication and producers where `groups` contain `*`, by two polls of all logs "
         "in `window_seconds`.",
     )
+    readers_without_members: Names = Field(
+        default=(),
+        description="Groups that are read without ever having members, as in `groups`: Flink's, for example. Offsets "
+        "of other such groups may be a tool's, such as MirrorMaker's, and count as read only with a leader epoch.",
+        examples=[["flink-*"]],
+    )
+    network_bytes_per_second: float = Field(
+        default=1_250_000_000,
+        gt=0,
+        description="What one host can send or receive; an offset that moves faster was not read.",
+    )
     max_series: int = Field(
         default=50_000,
         ge=100,

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
-from samerack.cluster.view import ClusterView, NoRack
+from samerack.cluster.view import NO_LEADER, ClusterView, NoRack
 from samerack.cluster.wire import Wire
+from samerack.common.patterns import selects
 from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups, probe
 from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
+from samerack.traffic.describe import Commits, Listing
 from samerack.traffic.groups import ListedGroup, ObservedGroup
-from samerack.traffic.positions import CommitSpans, Polls, spans_of
+from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
 from samerack.traffic.probe import Reader, Served
 from samerack.traffic.production import Production
 from samerack.traffic.sample import Sampler
@@ -27,6 +29,8 @@ from samerack.traffic.snapshot import Gap, ObservedMember
 from samerack.traffic.timeline import Timelines
 
 _POLICIES_SECONDS: Final = 300.0
+_MISSED_POLLS: Final = 2
+"""A group that is not listed is gone after so many polls that all brokers answered."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +41,9 @@ class CycleState:
     cluster: ClusterView = field(default_factory=lambda: ClusterView(brokers={}, topics={}))
     groups: dict[str, ObservedGroup] = field(default_factory=dict)
     owners: dict[str, dict[Partition, ObservedMember]] = field(default_factory=dict)
-    committed: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    positions: dict[str, Positions] = field(default_factory=dict)
+    missed: dict[str, int] = field(default_factory=dict)
+    """In how many polls in a row no broker listed a group, while all answered."""
     with_epochs: set[str] = field(default_factory=set)
     """Groups in which some commit had a leader epoch."""
     without_epochs: set[str] = field(default_factory=set)
@@ -53,13 +59,12 @@ class CycleState:
 
 @dataclass(slots=True, kw_only=True)
 class Poll:
-    """Everything that one cycle reads from the brokers."""
+    """Everything that one cycle reads from the brokers; of groups that it misses, what the last one read."""
 
     listed: dict[str, ListedGroup]
     groups: dict[str, ObservedGroup]
     owners: dict[str, dict[Partition, ObservedMember]]
-    committed: dict[str, dict[Partition, int]]
-    bare: dict[str, frozenset[Partition]]
+    commits: Commits
     spans: dict[str, CommitSpans] = field(default_factory=dict)
 
 
@@ -92,14 +97,14 @@ class BrokerPoller:
         wanted = {
             partition
             for group in poll.groups
-            for partition in (*poll.owners[group], *poll.committed.get(group, ()))
+            for partition in (*poll.owners[group], *self.committed(poll, group))
             if self.state.cluster.partition(*partition) is not None
         }
-        logs_before, seconds = self.state.logs, 0.0 if self.state.at is None else now - self.state.at
+        logs_before = self.state.logs
         self._poll_policies(now=now)
         self._poll_logs(wanted, now=now)
-        self._poll_stable(poll.committed)
-        poll.spans = self._spans(poll, logs_before, seconds)
+        self._poll_stable(poll.commits.offsets)
+        poll.spans = self._spans(poll, logs_before, now=now)
         self._poll_serving(poll, now=now)
         self._sample_logs(poll)
         return poll
@@ -108,12 +113,13 @@ class BrokerPoller:
         """Store a poll for the next one, whose spans begin at `now`."""
         state = self.state
         state.at, state.groups, state.owners = now, poll.groups, poll.owners
-        # a group whose commits could not be requested this time continues from its last ones
-        state.committed = {
-            group: _newest(state.committed.get(group, {}), poll.committed.get(group, {}))
-            for group in poll.groups
-            if group in state.committed or group in poll.committed
-        }
+        state.positions = {name: spans.positions for name, spans in poll.spans.items() if spans.positions is not None}
+
+    def committed(self, poll: Poll, group: str) -> Mapping[Partition, int]:
+        """Return a group's commits; the last known ones where they could not be requested this time."""
+        if (offsets := poll.commits.offsets.get(group)) is not None:
+            return offsets
+        return {partition: one.committed for partition, one in self.state.positions.get(group, {}).items()}
 
     def serving(self, partition: Partition, member: ObservedMember | None) -> int | None:
         """Return the broker that serves a member, or the leader without a member; None where unknown."""
@@ -139,8 +145,10 @@ class BrokerPoller:
         if not state.cluster.brokers:
             state.cluster, gaps = collect.metadata(self._wire, ())
             self.gaps += gaps
-        listed, gaps = describe.listed(self._wire, sorted(state.cluster.brokers), self._patterns)
-        self.gaps += gaps
+        listing = describe.listed(self._wire, sorted(state.cluster.brokers), self._patterns)
+        listed = listing.groups
+        self.gaps += listing.gaps
+        missed = self._missed(listing)
         agent = self._settings.leading.instance_id
         described = describe.described(
             self._wire,
@@ -149,57 +157,81 @@ class BrokerPoller:
             consumer=lambda raw: self._same(groups.managed(raw, racks=racks, hosts=hosts)),
         )
         self.gaps += described.gaps
-        commits = describe.committed(self._wire, listed.values(), self._keys, before=state.committed)
+        commits = describe.committed(self._wire, listed.values(), self._keys, before=state.positions)
         self.gaps += commits.gaps
-        state.with_epochs = {name for name in state.with_epochs if name in listed} | commits.with_epochs
-        state.without_epochs = {name for name in state.without_epochs if name in listed}
-        committed = commits.offsets
+        known = listed.keys() | missed.keys()
+        state.with_epochs = state.with_epochs & known | commits.with_epochs
+        state.without_epochs &= known
         found = described.groups
         topics = {topic for group in found for member in group.members for topic in member.topics}
-        topics |= {topic for offsets in committed.values() for topic, _ in offsets}
+        topics |= {topic for offsets in commits.offsets.values() for topic, _ in offsets}
+        topics |= {topic for name in missed for topic, _ in state.positions.get(name, ())}
+        topics |= {topic for group in missed.values() for member in group.members for topic in member.topics}
         topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
         self._poll_topics(topics)
         streams = (groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams)
         observed = {group.group: group for group in (*found, *map(self._same, streams))}
-        observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
+        observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed} | missed
         owners = {name: self._owners(group) for name, group in observed.items()}
-        return Poll(
-            listed=listed,
-            groups=observed,
-            owners=owners,
-            committed=committed,
-            bare=commits.bare,
-        )
+        return Poll(listed=listed, groups=observed, owners=owners, commits=commits)
 
-    def _spans(self, poll: Poll, logs_before: Mapping[Partition, Offsets], seconds: float) -> dict[str, CommitSpans]:
+    def _missed(self, listing: Listing) -> dict[str, ObservedGroup]:
+        """Return the groups that no broker lists at present: they are gone when all have answered so twice.
+
+        A coordinator that is starting or out of reach hides its groups for seconds.
+        """
+        state = self.state
+        all_answered = state.cluster.brokers.keys() <= listing.brokers
+        counts = {name: state.missed.get(name, 0) + all_answered for name in state.groups if name not in listing.groups}
+        state.missed = {name: count for name, count in counts.items() if count < _MISSED_POLLS}
+        return {name: state.groups[name] for name in state.missed}
+
+    def _spans(self, poll: Poll, logs_before: Mapping[Partition, Offsets], *, now: float) -> dict[str, CommitSpans]:
         state = self.state
         # a member that stayed has committed it itself: no tool can while the group has members
         state.without_epochs |= {
             name
-            for name, bare in poll.bare.items()
+            for name, bare in poll.commits.bare.items()
             for partition in bare
             if (owner := poll.owners.get(name, {}).get(partition)) is not None
             and (before := state.owners.get(name, {}).get(partition)) is not None
             and owner.id == before.id
         }
-        all_have_epochs = state.with_epochs - state.without_epochs
-        return {
-            name: spans_of(
-                Polls(
-                    before=state.committed.get(name),
-                    now=poll.committed.get(name, {}),
-                    owned_before=state.owners.get(name, {}).keys(),
-                    owned=owners.keys(),
-                    logs_before=logs_before,
-                    logs=state.logs,
-                    bare=poll.bare.get(name, frozenset()),
-                    commits_have_epochs=name in all_have_epochs,
-                    without_members=name in poll.listed and not poll.listed[name].protocol_type and not owners,
-                    seconds=seconds,
-                )
+        return {name: self._spans_of(name, poll, logs_before, now=now) for name in poll.owners}
+
+    def _spans_of(self, name: str, poll: Poll, logs_before: Mapping[Partition, Offsets], *, now: float) -> CommitSpans:
+        state, owners, listed = self.state, poll.owners[name], poll.listed.get(name)
+        offsets = poll.commits.offsets.get(name)
+        if offsets is None:
+            return CommitSpans(positions=state.positions.get(name))
+
+        def carriers(partition: Partition) -> tuple[object, ...]:
+            owner, view = owners.get(partition), state.cluster.partition(*partition)
+            return owner.id if owner is not None else "", view.leader if view is not None else NO_LEADER
+
+        return spans_of(
+            Polls(
+                before=state.positions.get(name),
+                now=offsets,
+                at=now,
+                unanswered=poll.commits.failed.get(name, frozenset()),
+                owned_before=state.owners.get(name, {}).keys(),
+                owned=owners.keys(),
+                logs_before=logs_before,
+                logs=state.logs,
+                bare=poll.commits.bare.get(name, frozenset()),
+                commits_have_epochs=name in state.with_epochs and name not in state.without_epochs,
+                without_members=listed is not None and not listed.protocol_type and not owners,
+                reads_alone=selects(self._settings.traffic.readers_without_members, name),
+                carriers=carriers,
+                record_bytes=self._record_bytes,
+                network=self._settings.traffic.network_bytes_per_second,
             )
-            for name, owners in poll.owners.items()
-        }
+        )
+
+    def _record_bytes(self, partition: Partition) -> float:
+        curve = self.state.curves.get(partition)
+        return curve.density if curve is not None else 0.0
 
     def _owners(self, group: ObservedGroup) -> dict[Partition, ObservedMember]:
         """Return the partitions' owners; while members do not show them, the last known."""
@@ -263,7 +295,8 @@ class BrokerPoller:
             partition
             for group, offsets in committed.items()
             for partition, offset in offsets.items()
-            if offset == state.committed.get(group, {}).get(partition)
+            if (position := state.positions.get(group, {}).get(partition)) is not None
+            and offset == position.committed
             and partition in state.logs
             and offset < state.logs[partition].end
         }
@@ -309,8 +342,3 @@ class BrokerPoller:
         compacted = {topic for topic, policy in self.state.policies.items() if policy.compacted}
         self.gaps += self.sizes.prepare(spans, self.state.curves, compacted=compacted)
         self.gaps += self.sizes.sample_batches(spans, self.state.curves)
-
-
-def _newest(before: dict[Partition, int], now: dict[Partition, int]) -> dict[Partition, int]:
-    """Return the last known commits; mostly those of now are all, and need no second copy."""
-    return now if before.keys() <= now.keys() else {**before, **now}

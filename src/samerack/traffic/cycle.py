@@ -30,7 +30,6 @@ from samerack.traffic.weights import WeightBook
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
-_NO_SPANS: Final = CommitSpans()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +101,7 @@ class Cycle:
             now=now,
         )
         groups = self._count(poll, claims, now=now, seconds=seconds)
-        self._window.add(wall - seconds, wall, [flow for group in groups.values() for flow in group.flows])
+        self._window.add(now - seconds, now, [flow for group in groups.values() for flow in group.flows])
         gone = state.groups.keys() - poll.groups.keys()
         for known in (self._weights, self._read_rates, self._builder):
             known.forget(gone)
@@ -125,9 +124,8 @@ class Cycle:
 
     def _count_later(self, poll: Poll) -> None:
         """Count nothing: another agent may have been elected. The next spans start where these did."""
-        committed = self._poller.state.committed
-        poll.committed = {name: dict(committed[name]) for name in poll.groups if name in committed}
-        poll.spans = dict.fromkeys(poll.groups, _NO_SPANS)
+        positions = self._poller.state.positions
+        poll.spans = {name: CommitSpans(positions=positions.get(name)) for name in poll.groups}
 
     def _mine(self, groups: Iterable[str], claims: Claims | None) -> list[str]:
         """Return the groups that this agent counts, and counted when the last spans ended."""
@@ -211,7 +209,7 @@ class Cycle:
         self._cycles += 1
         state = self._poller.state
         known = self._exact.members(now=now)
-        flows = self._window.by_group()
+        flows, window_seconds = self._window.by_group(), now - self._window.begin
         context = ClusterContext(
             view=state.cluster,
             logs=state.logs,
@@ -224,14 +222,14 @@ class Cycle:
             sampled=self._poller.sizes.sampled_partitions,
             sizes_known=bool(state.curves),
             rack_aware=bool(rack_aware),
-            window_seconds=wall - self._window.begin,
+            window_seconds=window_seconds,
         )
         pictures = [
             self._builder.build(
                 GroupObservation(
                     group=group,
                     owners=poll.owners[name],
-                    committed=poll.committed.get(name, {}),
+                    committed=self._poller.committed(poll, name),
                     spans=poll.spans[name],
                     flows=flows.get(name, ()),
                     exact_members=frozenset(member for where, member in known if where == name),
@@ -245,7 +243,7 @@ class Cycle:
             groups=tuple(pictures),
             cluster=state.cluster,
             rack_aware_fetch=rack_aware,
-            window_start=self._window.begin,
+            window_start=wall - window_seconds,
             window_end=wall,
             cycle=self._cycles,
             gaps=tuple(self._poller.gaps),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from samerack.cluster.group_questions import GroupType, describe_groups, fetch_offsets, list_groups, to_coordinators
 from samerack.cluster.wire import Answer, Question, Wire
@@ -17,6 +17,7 @@ from samerack.election.messages import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
 from samerack.traffic.gaps import answered, refused
 from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.positions import Positions
 from samerack.traffic.snapshot import Family, Gap
 
 _AT_ONCE: Final = 200
@@ -42,17 +43,28 @@ class Descriptions:
     gaps: list[Gap] = field(default_factory=list)
 
 
-def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
-    """List the matching groups by name: every broker lists those it coordinates. Agents' own groups are left out."""
+class Listing(NamedTuple):
+    """The matching groups by name, the brokers that listed all of theirs, and what failed."""
+
+    groups: dict[str, ListedGroup]
+    brokers: frozenset[int]
+    gaps: list[Gap]
+
+
+def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> Listing:
+    """List the matching groups: every broker lists those it coordinates. Agents' own groups are left out."""
     return matching(wire.ask_in_batches(Question(broker=one, request=list_groups()) for one in brokers), patterns)
 
 
-def matching(answers: Iterable[Answer], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
-    """Return the matching groups of brokers' lists by name."""
+def matching(answers: Iterable[Answer], patterns: Sequence[str]) -> Listing:
+    """Return the matching groups of brokers' lists."""
     found: dict[str, ListedGroup] = {}
+    brokers: set[int] = set()
     gaps: list[Gap] = []
     for answer in answered(answers, Family.GROUPS, gaps):
         gaps += refused(Family.GROUPS, f"broker {answer.question.broker}", answer.response.error_code)
+        if not answer.response.error_code:
+            brokers.add(answer.question.broker)
         for one in answer.response.groups:
             if one.protocol_type != PROTOCOL_TYPE and selects(patterns, one.group_id):
                 found[str(one.group_id)] = ListedGroup(
@@ -62,7 +74,7 @@ def matching(answers: Iterable[Answer], patterns: Sequence[str]) -> tuple[dict[s
                     state=one.group_state or "",
                     type=(one.group_type or "").lower(),
                 )
-    return found, gaps
+    return Listing(groups=found, brokers=frozenset(brokers), gaps=gaps)
 
 
 def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consumer: Read) -> Descriptions:
@@ -93,20 +105,19 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
 class Commits:
     """Committed offsets by group and partition; a group without an answer is left out.
 
-    `bare` are partitions whose commit has changed, and has no leader epoch; `with_epochs` are groups of which some
-    commit has one.
+    `failed` are partitions whose commit could not be read, `bare` those whose commit has changed, and has no leader
+    epoch; `with_epochs` are groups of which some commit has one.
     """
 
     offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    failed: dict[str, frozenset[Partition]] = field(default_factory=dict)
     bare: dict[str, frozenset[Partition]] = field(default_factory=dict)
     with_epochs: set[str] = field(default_factory=set)
     gaps: list[Gap] = field(default_factory=list)
 
 
-def committed(
-    wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Mapping[Partition, int]]
-) -> Commits:
-    """Request all committed offsets of these groups; `before` are those of the last time."""
+def committed(wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Positions]) -> Commits:
+    """Request all committed offsets of these groups; `before` is where they were the last time."""
     questions = to_coordinators({group.group: group.coordinator for group in groups}, fetch_offsets, _AT_ONCE)
     found = Commits()
     gaps = found.gaps
@@ -116,18 +127,20 @@ def committed(
                 gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code, passing=True)
                 continue
             name, offsets, bare = str(group.group_id), dict[Partition, int](), set[Partition]()
-            known = before.get(name, {})
+            known, failed = before.get(name, {}), set[Partition]()
             for topic in group.topics:
                 for one in topic.partitions:
-                    if one.error_code or one.committed_offset < 0:
-                        continue
                     partition, offset = key(topic.name, one.partition_index), int(one.committed_offset)
+                    if one.error_code:
+                        failed.add(partition)
+                    if one.error_code or offset < 0:
+                        continue
                     offsets[partition] = offset
                     if one.committed_leader_epoch >= 0:
                         found.with_epochs.add(name)
-                    elif known.get(partition) != offset:
+                    elif partition not in known or known[partition].committed != offset:
                         bare.add(partition)
-            found.offsets[name], found.bare[name] = offsets, frozenset(bare)
+            found.offsets[name], found.failed[name], found.bare[name] = offsets, frozenset(failed), frozenset(bare)
             wrong = {(topic.name, one.error_code) for topic in group.topics for one in topic.partitions}
             for topic, code in sorted((topic, code) for topic, code in wrong if code):
                 gaps += refused(Family.COMMITTED, f"{group.group_id}, topic {topic}", code, passing=True)

@@ -2,7 +2,7 @@
 
 Three bounds hold for every step of an offset, whatever wrote it. The log: nothing counts that it did not have between
 two known ends, and nothing twice unless the reader is known to have gone back. The past: who reads what is written, or
-as fast as before, is believed at once; a step that is far beyond that counts when the next one confirms it. The
+as fast as before, is believed at once; steps that are far beyond that count when three in a row are alike. The
 network: no step is faster than a host can receive or a broker can send. All else is named, and never a guess. Pure: no
 I/O, no clock.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.snapshot import Uncounted
@@ -23,6 +23,8 @@ _NATURAL_STEPS: Final = 4
 """... and to so many times the last step: between two polls there are none, one or two commits."""
 _HELD_SECONDS: Final = 600.0
 """A step that no other one confirms within this time, and within four of its own, was none that was read."""
+_ALIKE_STEPS: Final = 3
+"""So many steps in a row that are about as fast are a reader that catches up, and no jumps."""
 _LEAST_RECORD_BYTES: Final = 25.0
 """No client reads more records per second than so many bytes each make of its network."""
 
@@ -46,15 +48,17 @@ class Left:
 
 
 class Held(NamedTuple):
-    """A step that is not believed yet: its offsets, and the seconds since the one before."""
+    """Steps in a row that are not believed yet: their offsets, how many, and the seconds since the one before them."""
 
     first: int
     end: int
+    steps: int
     seconds: float
 
-    def is_confirmed(self, records: int, seconds: float) -> bool:
+    def is_like(self, records: int, seconds: float) -> bool:
         """Return whether the next step is about as fast."""
-        return records * self.seconds * _NATURAL_STEPS >= (self.end - self.first) * seconds
+        now, before = records * self.seconds, (self.end - self.first) * seconds
+        return before <= _NATURAL_STEPS * now and now <= _NATURAL_STEPS * before
 
 
 class Position(NamedTuple):
@@ -65,21 +69,21 @@ class Position(NamedTuple):
         offset: The same, cut at the end of the log: the next step begins here.
         counted: What lies below is not counted again while nobody owns the partition.
         at: When the commit was first seen, in monotonic seconds.
-        end: The end of the log then.
+        end: The end of the log then; None where it was not known.
         step: How many records the last step had that was believed.
-        held: A step before `offset` that waits to be confirmed.
+        held: Steps before `offset` that wait to be confirmed.
     """
 
     committed: int
     offset: int
     counted: int
     at: float
-    end: int
+    end: int | None
     step: int = 0
     held: Held | None = None
 
 
-Positions = Mapping[Partition, Position]
+Positions: TypeAlias = Mapping[Partition, Position]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +95,14 @@ class CommitSpans:
         left: What is not counted.
         rewound: Partitions whose offset went back.
         uncommitted: Owned partitions without a commit.
-        positions: Where the group is now.
+        positions: Where the group is now; None if that was never known.
     """
 
     spans: tuple[Span, ...] = ()
     left: tuple[Left, ...] = ()
     rewound: frozenset[Partition] = frozenset()
     uncommitted: frozenset[Partition] = frozenset()
-    positions: Positions = field(default_factory=dict)
+    positions: Positions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +169,8 @@ def spans_of(polls: Polls) -> CommitSpans:
 
     | between the polls | read | not counted |
     |---|---|---|
-    | the first commit of a partition, or the first after it had none, in a log that was empty | all of it | |
-    | ... in another log | | at most what the log had below it |
+    | the first commit of a partition that had an owner while its log was empty | all of it | |
+    | another first commit, or the first after it had none | | begin-unknown: at most what the log had below it |
     | the offset grew | between the two offsets | |
     | ... beyond the end of the log | to the end | beyond-end |
     | ... and the log's start passed the offset of the last poll | from that start on | deleted |
@@ -174,7 +178,7 @@ def spans_of(polls: Polls) -> CommitSpans:
     | ... without a leader epoch, where the group's consumers commit with one | | moved |
     | ... without one in a group that never has members, and is not known to be read so | | no-reader |
     | ... in a partition without an owner, below an offset that was counted | | several-positions |
-    | ... far beyond what is usual, and not confirmed by the next step, or faster than a network | | moved |
+    | ... far beyond what is usual, and not confirmed by the next steps, or faster than a network | | moved |
     | the offset went back | it counts from the new offset on, if it has an owner | |
 
     Tools commit without a leader epoch, and only while the group is empty; consumers since Kafka 2.1 and librdkafka 2.1
@@ -204,8 +208,8 @@ def spans_of(polls: Polls) -> CommitSpans:
 
 def _begin(polls: Polls, partition: Partition, committed: int) -> Position:
     log = polls.logs.get(partition)
-    end = log.end if log is not None else committed
-    offset = min(committed, end)
+    end = log.end if log is not None else None
+    offset = committed if end is None else min(committed, end)
     return Position(committed=committed, offset=offset, counted=offset, at=polls.at, end=end)
 
 
@@ -255,7 +259,8 @@ class _Found:
         if not owned:
             first = self._skip(partition, first, min(before.counted, reach), Uncounted.SEVERAL_POSITIONS)
         if reach > first:
-            grown, seconds = max(0, log.end - before.end), polls.at - before.at
+            grown = max(0, log.end - before.end) if before.end is not None else 0
+            seconds = polls.at - before.at
             self._steps.append(
                 _Step(partition=partition, before=before, first=first, end=reach, grown=grown, seconds=seconds)
             )
@@ -266,32 +271,31 @@ class _Found:
         """Believe the steps, hold them, or reject them."""
         too_fast = self._too_fast()
         for step in self._steps:
-            partition, held = step.partition, step.before.held
-            confirmed = held is not None and held.is_confirmed(step.records, step.seconds)
+            partition, held, position = step.partition, step.before.held, self.positions[step.partition]
+            if held is not None and (held.end != step.first or not held.is_like(step.records, step.seconds)):
+                self.reject(partition, held)
+                held = None
+            first, steps, seconds = step.first, 1, step.seconds
+            if held is not None:
+                first, steps, seconds = held.first, held.steps + 1, held.seconds + step.seconds
+            held = Held(first=first, end=step.end, steps=steps, seconds=seconds)
             if partition in too_fast:
                 self.reject(partition, held)
-                self._leave(partition, Uncounted.MOVED, step.records)
-            elif confirmed or step.natural:
-                if held is not None and confirmed:
-                    self.spans.append(Span(partition=partition, first=held.first, end=held.end))
-                else:
-                    self.reject(partition, held)
-                self.spans.append(Span(partition=partition, first=step.first, end=step.end))
-                self.positions[partition] = self.positions[partition]._replace(step=step.records)
+            elif steps >= _ALIKE_STEPS or step.natural:
+                self.spans.append(Span(partition=partition, first=first, end=step.end))
+                self.positions[partition] = position._replace(step=step.records)
             else:
-                self.reject(partition, held)
-                held = Held(first=step.first, end=step.end, seconds=step.seconds)
-                self.positions[partition] = self.positions[partition]._replace(held=held)
+                self.positions[partition] = position._replace(held=held)
 
     def reject(self, partition: Partition, held: Held | None) -> None:
-        """Name a step that was held, and is not confirmed."""
+        """Name steps that were held, and are not confirmed."""
         if held is not None:
             self._leave(partition, Uncounted.MOVED, held.end - held.first)
 
     def _first(self, partition: Partition, committed: int) -> Position | None:
-        """Return where a partition without a commit was, if its log was empty; else name what it may have had."""
+        """Return where a partition without a commit was if its owner had an empty log; else name what it may have had."""
         log, now = self._polls.logs_before.get(partition), self._polls.logs.get(partition)
-        if log is not None and log.start == log.end <= committed:
+        if log is not None and log.start == log.end <= committed and partition in self._polls.owned_before:
             return Position(committed=log.end, offset=log.end, counted=log.end, at=self._polls.at, end=log.end)
         if (known := log or now) is not None:
             end = min(committed, now.end) if now is not None else committed
@@ -338,10 +342,13 @@ class _Found:
                 carried.setdefault(carrier, []).append(step)
         beyond: set[Partition] = set()
         for steps in carried.values():
-            size = sum(step.records * max(_LEAST_RECORD_BYTES, self._polls.record_bytes(step.partition)) for step in steps)
+            size = sum(step.records * self._record_bytes(step.partition) for step in steps)
             if size > self._polls.network * max(step.seconds for step in steps):
                 beyond |= {step.partition for step in steps if step.records > step.grown}
         return beyond
+
+    def _record_bytes(self, partition: Partition) -> float:
+        return max(_LEAST_RECORD_BYTES, self._polls.record_bytes(partition))
 
 
 def named(left: Iterable[Left]) -> dict[Uncounted, int]:

@@ -72,7 +72,7 @@ class BlindSpot(Enum):
     """What a group's figures do not include; the value is the sentence to show beside the number."""
 
     NO_COMMITS = "some partitions have no committed offset: what is read there is not seen"
-    REWOUND = "offsets went back: what was read a second time is not counted"
+    REWOUND = "offsets went back: what is read again counts where the partition has an owner"
     PREFETCHED = "data that clients fetched and dropped is not counted"
     RACKS_UNKNOWN = "some members or brokers have no rack: their bytes are neither near nor across racks"
     SERVING_GUESSED = "the serving replica is guessed from the brokers' configuration, not probed"
@@ -90,6 +90,9 @@ class Uncounted(StrEnum):
     BEGIN_UNKNOWN = "begin-unknown"
     MOVED = "moved"
     DELETED = "deleted"
+    BEYOND_END = "beyond-end"
+    NO_READER = "no-reader"
+    SEVERAL_POSITIONS = "several-positions"
 
     @property
     def sentence(self) -> str:
@@ -101,6 +104,14 @@ _SENTENCES: Final = {
     Uncounted.BEGIN_UNKNOWN: "may have been read before the first commit of a partition; where that began is not known",
     Uncounted.MOVED: "were skipped: offsets were moved ahead without reading",
     Uncounted.DELETED: "were deleted before they are known to have been read",
+    Uncounted.BEYOND_END: "lie beyond the end of the log: their offsets were committed, and nothing was there",
+    Uncounted.NO_READER: (
+        "may have been read by an application without members, or by nobody: a tool may have written their offsets; "
+        "name the group in traffic.readers_without_members if an application reads so, as Flink does"
+    ),
+    Uncounted.SEVERAL_POSITIONS: (
+        "lie between offsets that go back and forth without members: they were read again, or there are several readers"
+    ),
 }
 
 

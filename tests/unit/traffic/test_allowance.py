@@ -214,7 +214,7 @@ class Logs(Seeing):
         self.production.polled(dict.fromkeys(both, 10_000.0), 5.0)
         for key in both:
             before = self.state.curves.get(key)
-            self.state.curves[key] = log(self.committed * 1000, self.committed, before=before)
+            self.state.curves[key] = log(self.offset * 1000, self.offset, before=before)
         return seen
 
 

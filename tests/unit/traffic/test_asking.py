@@ -14,13 +14,21 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from samerack.cluster.wire import Answer, Question, Wire
 from samerack.settings.all_settings import Settings
 from samerack.traffic.broker_poller import BrokerPoller, Poll
-from samerack.traffic.collect import Keys, Offsets, local_starts, plain_key
-from samerack.traffic.describe import listed
-from samerack.traffic.positions import named
+from samerack.traffic.collect import Keys, Offsets, Partition, local_starts, plain_key
+from samerack.traffic.describe import Commits, listed
+from samerack.traffic.positions import Position, Positions, named
 from samerack.traffic.snapshot import Uncounted
 from tests.unit.agent.values import partition, view_of
 from tests.unit.cluster.scripted_wire import ScriptedWire, offsets_response
 from tests.unit.traffic.test_exact import group, member
+
+
+def positions(offsets: dict[Partition, int]) -> Positions:
+    """Where a group is that has committed these at the end of each log."""
+    return {
+        partition: Position(committed=offset, offset=offset, counted=offset, at=0.0, end=offset)
+        for partition, offset in offsets.items()
+    }
 
 
 class Recorded(Wire):
@@ -65,8 +73,8 @@ def test_agents_own_groups_are_not_listed() -> None:
             response = SimpleNamespace(error_code=0, groups=groups)
             return [Answer(question=question, response=response) for question in questions]
 
-    found, gaps = listed(Listing(), [1], ["*"])
-    assert (set(found), gaps) == ({"orders"}, [])
+    found = listed(Listing(), [1], ["*"])
+    assert (set(found.groups), found.brokers, found.gaps) == ({"orders"}, {1}, [])
 
 
 def test_a_group_that_stands_still_is_compared_with_what_can_be_read() -> None:
@@ -82,7 +90,7 @@ def test_a_group_that_stands_still_is_compared_with_what_can_be_read() -> None:
     state = poller.state
     state.cluster = view_of(t=[partition(1)] * 4)
     state.logs = {("t", number): Offsets(start=0, end=20) for number in range(3)}
-    state.committed = {"g": {("t", 0): 10, ("t", 1): 9, ("t", 2): 20, ("t", 3): 5}}
+    state.positions = {"g": positions({("t", 0): 10, ("t", 1): 9, ("t", 2): 20, ("t", 3): 5})}
     poller._poll_stable({"g": {("t", 0): 10, ("t", 1): 12, ("t", 2): 20, ("t", 3): 5}, "new": {("t", 1): 3}})
     assert asked == [(1, "t", [0])]
     assert state.stable == {("t", 0): 12}
@@ -100,16 +108,16 @@ def test_members_on_clients_of_two_kinds(same: bool, counts: bool) -> None:  # n
     state, java, sarama = poller.state, member("java", "c", 0), member("sarama", "d", 1)
     owners = {("t", 0): java, ("t", 1): sarama}
     state.owners = {"g": owners if same else {**owners, ("t", 1): member("former", "e", 1)}}
-    state.committed = {"g": {("t", 0): 10, ("t", 1): 10}}
+    state.positions = {"g": positions({("t", 0): 10, ("t", 1): 10})}
+    state.logs = dict.fromkeys(owners, Offsets(start=0, end=20))
     state.with_epochs = {"g"}
     poll = Poll(
         listed={},
         groups={"g": group(java, sarama)},
         owners={"g": owners},
-        committed={"g": {("t", 0): 20, ("t", 1): 20}},
-        bare={"g": frozenset({("t", 1)})},
+        commits=Commits(offsets={"g": {("t", 0): 20, ("t", 1): 20}}, bare={"g": frozenset({("t", 1)})}),
     )
-    found = poller._spans(poll, {}, 5.0)["g"]
+    found = poller._spans(poll, {}, now=5.0)["g"]
     assert [span.partition[1] for span in found.spans] == ([0, 1] if counts else [0])
     assert named(found.left) == ({} if counts else {Uncounted.MOVED: 10})
 

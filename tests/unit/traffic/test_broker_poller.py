@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
 from samerack.settings.all_settings import Settings
 from samerack.traffic.broker_poller import BrokerPoller, Poll
+from samerack.traffic.collect import Offsets
+from samerack.traffic.describe import Commits, Listing
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.positions import CommitSpans
 from tests.unit.traffic.test_exact import group, member
 
 P0 = ("t", 0)
-NOTHING = CommitSpans()
 
 
-def poll(*, committed: dict[str, dict[tuple[str, int], int]]) -> Poll:
-    """A poll of group g, with the commits that could be read."""
+def poll(poller: BrokerPoller, offset: int | None) -> Poll:
+    """Take a poll of group g in, with its commit, or without an answer."""
     seen: ObservedGroup = group(member("m", "c", 0))
-    return Poll(
-        listed={}, groups={"g": seen}, owners={"g": seen.owners()}, committed=committed, bare={}, spans={"g": NOTHING}
-    )
+    commits = Commits(offsets={} if offset is None else {"g": {P0: offset}})
+    polled = Poll(listed={}, groups={"g": seen}, owners={"g": seen.owners()}, commits=commits)
+    poller.state.logs = {P0: Offsets(start=0, end=1000)}
+    polled.spans = poller._spans(polled, {}, now=1.0)
+    poller.done(polled, now=1.0)
+    return polled
 
 
 @pytest.fixture
@@ -31,21 +35,32 @@ def poller() -> BrokerPoller:
 
 def test_a_failed_question_for_commits_forgets_nothing(poller: BrokerPoller) -> None:
     """The next commits are compared with the last known ones, not with the log's start."""
-    poller.done(poll(committed={"g": {P0: 100}}), now=1.0)
-    poller.done(poll(committed={}), now=2.0)
-    assert poller.state.committed == {"g": {P0: 100}}
+    poll(poller, 100)
+    polled = poll(poller, None)
+    assert poller.state.positions["g"][P0].committed == 100
+    assert poller.committed(polled, "g") == {P0: 100}
 
 
 def test_a_group_that_never_answered_has_no_commits_to_go_on_from(poller: BrokerPoller) -> None:
     """The first answer of a group is its start."""
-    poller.done(poll(committed={}), now=1.0)
-    assert poller.state.committed == {}
+    poll(poller, None)
+    assert poller.state.positions == {}
+
+
+def test_a_group_is_gone_when_all_coordinators_have_answered_without_it_twice(poller: BrokerPoller) -> None:
+    """One that does not answer hides its groups: after a killed broker their commits and weights were forgotten."""
+    poll(poller, 100)
+    poller.state.cluster = ClusterView(brokers={1: "a", 2: "b"}, topics={})
+    part, whole = (Listing(groups={}, brokers=frozenset(brokers), gaps=[]) for brokers in ({1}, {1, 2}))
+    for listing, there in ((part, True), (whole, True), (part, True), (whole, False)):
+        assert (poller._missed(listing).keys() == {"g"}) is there
 
 
 def test_groups_that_are_gone_are_forgotten(poller: BrokerPoller) -> None:
     """Group names change, and memory does not grow with them."""
-    poller.done(poll(committed={"g": {P0: 100}, "gone": {P0: 1}}), now=1.0)
-    assert poller.state.committed.keys() == {"g"}
+    poll(poller, 100)
+    poller.done(Poll(listed={}, groups={}, owners={}, commits=Commits()), now=2.0)
+    assert (poller.state.positions, poller.state.groups) == ({}, {})
 
 
 def test_what_is_unknown_is_served_by_nobody(poller: BrokerPoller) -> None:

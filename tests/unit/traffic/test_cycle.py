@@ -10,8 +10,9 @@ from samerack.election.messages import ReportingMember, observe
 from samerack.settings.all_settings import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
-from samerack.traffic.collect import Partition
+from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.cycle import Cycle
+from samerack.traffic.describe import Commits
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.positions import Polls, spans_of
 from samerack.traffic.weights import WeightBook
@@ -32,21 +33,22 @@ class Seeing(BrokerPoller):
 
     def __init__(self) -> None:
         super().__init__(SETTINGS, Wire({}))
-        self.committed = 0
+        self.offset = 0
 
     def poll(self, *, now: float, rack_aware: bool) -> Poll:  # noqa: ARG002 - those of a real one
         """Poll with ten more records in each partition."""
-        self.committed += 10
+        self.offset += 10
         seen = group(member("m1", "c", 0), member("m2", "d", 1))
-        commits: dict[Partition, int] = {("t", 0): self.committed, ("t", 1): self.committed}
+        commits: dict[Partition, int] = {("t", 0): self.offset, ("t", 1): self.offset}
         owned = seen.owners().keys()
-        spans = spans_of(Polls(before=self.state.committed.get("g"), now=commits, owned_before=owned, owned=owned))
+        before = self.state.positions.get("g")
+        logs = dict.fromkeys(commits, Offsets(start=0, end=self.offset))
+        spans = spans_of(Polls(before=before, now=commits, owned_before=owned, owned=owned, logs=logs))
         return Poll(
             listed={},
             groups={"g": seen},
             owners={"g": seen.owners()},
-            committed={"g": commits},
-            bare={},
+            commits=Commits(offsets={"g": commits}),
             spans={"g": spans},
         )
 
