@@ -127,8 +127,14 @@ class Guest:
             )
 
     def refused_as_full(self, request: Join, group: Group) -> None:
-        """A full group refuses a JoinGroup (`group.max.size`), which ends a client: not because of an agent's place."""
-        if request.client_id != AGENTS and not self._world.coordinator.is_full(group, request, without=AGENTS):
+        """A full group refuses a JoinGroup (`group.max.size`), which ends a client: not because of an agent's place.
+
+        An agent that was just killed or suspended cannot make room until its session ends.
+        """
+        able = {one for agent in self._world.agents if not agent.is_stopped for one in agent.ids()}
+        if request.client_id == AGENTS or not any(one.id in able for one in group.members):
+            return
+        if not self._world.coordinator.is_full(group, request, without=AGENTS):
             self._fail("RefusedConsumer", f"{request.client_id} is refused because an agent has the last place")
 
     # what agents do
