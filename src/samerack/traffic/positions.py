@@ -24,7 +24,7 @@ _NATURAL_STEPS: Final = 4
 _HELD_SECONDS: Final = 600.0
 """A step that no other one confirms within this time, and within four of its own, was none that was read."""
 _ALIKE_STEPS: Final = 3
-"""So many steps in a row that are about as fast are a reader that catches up, and no jumps."""
+"""So many steps in a row that are about as long are a reader that catches up, and no jumps."""
 _LEAST_RECORD_BYTES: Final = 25.0
 """No client reads more records per second than so many bytes each make of its network."""
 
@@ -55,10 +55,10 @@ class Held(NamedTuple):
     steps: int
     seconds: float
 
-    def is_like(self, records: int, seconds: float) -> bool:
-        """Return whether the next step is about as fast."""
-        now, before = records * self.seconds, (self.end - self.first) * seconds
-        return before <= _NATURAL_STEPS * now and now <= _NATURAL_STEPS * before
+    def is_like(self, step: _Step) -> bool:
+        """Return whether a step goes on from these, and is about as long; a reader may have rested before the first."""
+        now, before = step.records * self.steps, self.end - self.first
+        return self.end == step.first and before <= _NATURAL_STEPS * now and now <= _NATURAL_STEPS * before
 
 
 class Position(NamedTuple):
@@ -173,6 +173,7 @@ def spans_of(polls: Polls) -> CommitSpans:
     | another first commit, or the first after it had none | | begin-unknown: at most what the log had below it |
     | the offset grew | between the two offsets | |
     | ... beyond the end of the log | to the end | beyond-end |
+    | ... from beyond the end of the log | | begin-unknown |
     | ... and the log's start passed the offset of the last poll | from that start on | deleted |
     | ... in a partition that nobody owned at either poll, without a leader epoch | | moved |
     | ... without a leader epoch, where the group's consumers commit with one | | moved |
@@ -251,7 +252,9 @@ class _Found:
             return
         self.positions[partition] = self._at(before, committed, reach, log.end)
         first = before.offset
-        if (why := self._not_read(partition)) is not None:
+        # a commit that was beyond the end says not where its reader went on
+        why = Uncounted.BEGIN_UNKNOWN if before.committed > before.offset else self._not_read(partition)
+        if why is not None:
             self.reject(partition, before.held)
             self._leave(partition, why, reach - first)
             return
@@ -272,7 +275,7 @@ class _Found:
         too_fast = self._too_fast()
         for step in self._steps:
             partition, held, position = step.partition, step.before.held, self.positions[step.partition]
-            if held is not None and (held.end != step.first or not held.is_like(step.records, step.seconds)):
+            if held is not None and not held.is_like(step):
                 self.reject(partition, held)
                 held = None
             first, steps, seconds = step.first, 1, step.seconds

@@ -20,7 +20,8 @@ PARTITION: Final = ("t", 0)
 POLL_SECONDS: Final = 5
 NETWORK: Final = 1.25e9
 _FAR: Final = 50
-"""A jump is far if it has so many times the records that are usual in one step; a nearer one looks like reading."""
+"""A jump ahead has so many times the records that are usual in one step, and more than was written meanwhile; a nearer
+one looks like reading."""
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class History:
         """Play until so many polls, and count."""
         positions: dict[tuple[str, int], Position] | None = None
         log_before: Offsets | None = None
-        owned_before, commit_before = False, self.commit
+        owned_before = False
         all_epochs = all(reader.epochs for reader in self.readers)
         for number in range(polls):
             for _ in range(POLL_SECONDS if number else 0):
@@ -77,6 +78,7 @@ class History:
             if number and self.events and self.random.random() < 0.05:
                 continue  # its coordinator did not answer
             log = Offsets(start=self.start, end=self.end)
+            committed = positions[PARTITION].committed if positions and PARTITION in positions else None
             found = spans_of(
                 Polls(
                     before=positions,
@@ -86,7 +88,7 @@ class History:
                     owned={PARTITION} if owned else set(),
                     logs_before={} if log_before is None else {PARTITION: log_before},
                     logs={} if number and self.events and self.random.random() < 0.03 else {PARTITION: log},
-                    bare={PARTITION} if self.bare and self.commit != commit_before else set(),
+                    bare={PARTITION} if self.bare and self.commit != committed else set(),
                     commits_have_epochs=all_epochs,
                     without_members=not self.members,
                     network=NETWORK,
@@ -97,7 +99,7 @@ class History:
             self.named += sum(one.records for one in found.left)
             held = positions[PARTITION].held if PARTITION in positions else None
             self.waits = held.end - held.first if held is not None else 0
-            log_before, owned_before, commit_before = log, owned, self.commit
+            log_before, owned_before = log, owned
 
     def _second(self) -> None:
         self.at += 1
@@ -156,7 +158,8 @@ class History:
 
     def _seeks(self, reader: Reader) -> None:
         offset = self.random.randint(self.start, self.end)
-        if offset - reader.offset > _FAR * reader.pace * reader.every or offset < reader.offset:
+        ahead = offset - min(reader.offset, self.end if self.commit is None else self.commit)
+        if ahead < 0 or ahead > max(_FAR * reader.pace * reader.every, 4 * self.rate * self.at):
             reader.offset = offset
 
 

@@ -74,7 +74,7 @@ def test_agents_own_groups_are_not_listed() -> None:
             return [Answer(question=question, response=response) for question in questions]
 
     found = listed(Listing(), [1], ["*"])
-    assert (set(found.groups), found.brokers, found.gaps) == ({"orders"}, {1}, [])
+    assert (set(found.groups), found.brokers, found.gaps) == ({"orders"}, frozenset({1}), [])
 
 
 def test_a_group_that_stands_still_is_compared_with_what_can_be_read() -> None:
