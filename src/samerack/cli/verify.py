@@ -25,8 +25,9 @@ def verify(
 ) -> None:
     """Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.
 
-    Exit code 0 when nothing costs money, 1 when something does, 2 on wrong input. A running agent is asked (at
-    web.host:web.port); where none runs, this command measures for --window seconds itself. Changes nothing.
+    Exit code 0 when nothing costs money, 1 when something does, 2 on wrong input, 3 when brokers or the agent cannot be
+    asked. A running agent is asked (at web.host:web.port); where none runs, this command measures for --window seconds
+    itself. Changes nothing.
     """
     where = place(config, bootstrap, assignments)
     found, origin = verdict(where, window=window, measure=measure)
