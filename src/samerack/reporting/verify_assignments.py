@@ -9,9 +9,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from samerack.cluster.group import EAGER, no_room_reason
+from samerack.cluster.group import CONSUMER, EAGER, GroupView, MemberView, no_room_reason
+from samerack.cluster.joining import refusal
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common.records import FOLLOWING, LEADING
+from samerack.protocol.values import Subscription
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
@@ -159,12 +161,37 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
         return (
             f"the agent is to lead it, and is {cost.role}: its page and {command('health', '--ready')} say why; {plan}"
         )
+    if refused := refusal(_as_described(group), evidence.leading):
+        return f"let the agent lead it, which now stays out of it: {refused}"
     if evidence.by == "leading-agent":
         return f"let the agent lead it: add {json.dumps(group.group)} to `groups` in its settings; {plan}"
     run = f"let the agent lead it: {command('run', '--group', group.group, bootstrap=bootstrap)}"
     if evidence.by == "observing-agent":
         run += ", instead of this agent, which leads no group, or beside it with a `web.port` of its own"
     return f"{run}; {plan}"
+
+
+def _as_described(group: GroupTraffic) -> GroupView:
+    """Return a classic group as its coordinator describes it, as far as the agent's rule for joining needs it."""
+    return GroupView(
+        name=group.group,
+        state=group.state,
+        protocol_type=CONSUMER,
+        protocol=group.assignor,
+        members=tuple(
+            MemberView(
+                id=member.id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscription=Subscription(version=member.version, topics=tuple(member.topics))
+                if member.topics
+                else None,
+                assigned=member.owned,
+            )
+            for member in group.members
+        ),
+    )
 
 
 def _how_to_share(assignor: str, offered: Sequence[str]) -> str:

@@ -252,6 +252,21 @@ def test_a_protocol_that_the_agent_could_offer_has_that_as_its_cure() -> None:
     assert "add 'cooperative-sticky' to leading.protocols" in finding.cure
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_group_that_the_agent_would_not_join_is_not_advised_to_be_led(allowed: bool) -> None:  # noqa: FBT001 - both cases
+    """Aiokafka's `roundrobin` sends subscriptions of version 0: the agent refuses it, and the advice says the same."""
+    crossing = group(assignor="roundrobin", flows=[flow(A, B, GB)], shares=HALF)
+    old = tuple(replace(one, version=0, topics=frozenset({"clicks"})) for one in crossing.members)
+    leading = LeadingSettings(allow_roundrobin_v0=allowed)
+    (finding,) = verdict_of(snapshot(replace(crossing, members=old)), leading=leading).findings
+    assert ("samerack run" in finding.cure) is allowed
+    refused = "which now stays out of it: its members use roundrobin with subscription v0"
+    assert (refused in finding.cure) is not allowed
+    assert ("set leading.allow_roundrobin_v0" in finding.cure) is not allowed
+    kafkajs = snapshot(group(assignor="RoundRobinAssigner", flows=[flow(A, B, GB)], shares=HALF))
+    assert "only from its first generation: stop all consumers" in only(kafkajs, Code.AVOIDABLE).cure
+
+
 def test_another_finding_does_not_hide_what_is_avoidable() -> None:
     """A group with a member without rack, or with racks that never meet, also gets what a better plan would save."""
     mixed = group(members={**SPREAD, "m4": None}, flows=[flow(A, B, GB), flow("", A, GB)], shares=RANDOM)
