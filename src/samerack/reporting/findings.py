@@ -66,7 +66,8 @@ class Findings:
         dollars_per_month: what crosses racks costs, over all groups; the same figure as the report's total. None if not
             known.
         avoidable_dollars_per_month: the part of it beyond the best plans; None if that is known of no group.
-        unknown_bytes: those in the window with an unknown rack, which are in neither.
+        unknown_bytes: those in the window with an unknown rack, which are in neither; None if not measured.
+        unmeasured_groups: how many groups have no measured bytes, which are in neither.
         guessed_dollars_per_month: what these would cost if they were read at random; None if not known.
     """
 
@@ -78,7 +79,8 @@ class Findings:
     bootstrap: str
     dollars_per_month: float | None = None
     avoidable_dollars_per_month: float | None = None
-    unknown_bytes: int = 0
+    unknown_bytes: int | None = 0
+    unmeasured_groups: int = 0
     guessed_dollars_per_month: float | None = None
 
     @property

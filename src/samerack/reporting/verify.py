@@ -61,6 +61,7 @@ def verdict(evidence: Evidence) -> Findings:
         dollars_per_month=totals.dollars_per_month,
         avoidable_dollars_per_month=totals.avoidable_dollars_per_month,
         unknown_bytes=totals.unknown_bytes,
+        unmeasured_groups=totals.unmeasured_groups,
         guessed_dollars_per_month=totals.guessed_dollars_per_month,
         bootstrap=evidence.report.bootstrap,
     )

@@ -162,7 +162,7 @@ def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) ->
 
 
 def _dollars(evidence: Evidence, cost: GroupCost, share: float) -> float | None:
-    return dollars_per_month(evidence, share * (cost.wire_bytes - cost.unknown_bytes))
+    return None if cost.known_bytes is None else dollars_per_month(evidence, share * cost.known_bytes)
 
 
 def _by_rack(spread: RackSpread) -> str:

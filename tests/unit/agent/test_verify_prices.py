@@ -54,7 +54,7 @@ def test_what_is_read_where_a_rack_is_unknown_is_a_guess() -> None:
     bare = group(members={**SPREAD, "m4": None}, flows=[flow(A, A, GB), flow("", A, 3 * GB)])
     result = verdict_of(snapshot(bare))
     assert prices(result, guessed=True) == {Code.MEMBERS_WITHOUT_RACK: pytest.approx(monthly(2 * GB))}
-    assert (result.unknown_bytes, result.dollars_per_month) == (3 * GB, 0)
+    assert (result.unknown_bytes, result.dollars_per_month) == (3 * GB, None)
     assert result.guessed_dollars_per_month == pytest.approx(monthly(2 * GB))
     unknown = verdict_of(snapshot(replace(bare, shares=replace(bare.shares, random=None))))
     assert prices(unknown) == {Code.MEMBERS_WITHOUT_RACK: None}
