@@ -41,6 +41,9 @@ def verify(
 
 def _show(found: Findings, origin: str) -> None:
     console = Console()
+    if found.first is not None:
+        first = found.first
+        console.print(words.plain(f"First do this, and measure again: {first.where}: {first.code.value}"), style="bold")
     for finding in found.findings:
         _show_finding(console, finding)
     costly = sum(finding.costs for finding in found.findings)
@@ -59,7 +62,8 @@ def _show(found: Findings, origin: str) -> None:
 
 def _show_finding(console: Console, finding: Finding) -> None:
     price = finding.dollars_per_month
-    amount = "" if price is None else f" [{words.monthly(price, guessed=finding.guessed)}]"
+    amount = "saving unknown" if price is None else words.monthly(price, guessed=finding.guessed)
+    amount = f" [{amount}]" if finding.costs and price != 0 else ""
     mark = "✗" if finding.costs else "·"
     console.print(f"{mark} {words.plain(finding.where)}: {finding.code.value}{amount}", style="bold")
     console.print(f"  {words.plain(finding.cause)}")

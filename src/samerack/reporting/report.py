@@ -5,19 +5,18 @@ The page, `samerack cost` and `samerack top` show these values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from samerack.common.answers import read
 from samerack.common.money import PriceTable
+from samerack.reporting.amounts import lower_bound, total_if_known, total_of
 from samerack.reporting.bill import Bill
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.snapshot import Gap
-
-_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,11 +228,11 @@ class Report:
     def totals(self) -> Totals:
         """The sums over all groups, as every command and page shows them."""
         groups = self.groups
-        wire_bytes = _sum_of_known(group.wire_bytes for group in groups)
-        unknown = _sum_of_known(group.unknown_bytes for group in groups)
+        wire_bytes = total_of(group.wire_bytes for group in groups)
+        unknown = total_of(group.unknown_bytes for group in groups)
         unmeasured = sum(group.wire_bytes is None and group.members > 0 for group in groups)
         is_whole = not unknown and not unmeasured
-        crossing = _lower_bound((group.cross_rack_bytes for group in groups), is_whole=is_whole)
+        crossing = lower_bound((group.cross_rack_bytes for group in groups), is_whole=is_whole)
         known = (wire_bytes or 0) - (unknown or 0)
         return Totals(
             wire_bytes=wire_bytes,
@@ -241,13 +240,13 @@ class Report:
             unknown_bytes=unknown,
             unmeasured_groups=unmeasured,
             share=crossing / known if known and crossing is not None else None,
-            dollars_per_month=_lower_bound((group.dollars_per_month for group in groups), is_whole=is_whole),
-            avoidable_dollars_per_month=_lower_bound(
+            dollars_per_month=lower_bound((group.dollars_per_month for group in groups), is_whole=is_whole),
+            avoidable_dollars_per_month=lower_bound(
                 (group.avoidable_dollars_per_month for group in groups),
                 is_whole=is_whole
                 and all(group.avoidable_dollars_per_month is not None for group in groups if group.cross_rack_bytes),
             ),
-            guessed_dollars_per_month=_sum_if_known(group.guessed_dollars_per_month for group in groups),
+            guessed_dollars_per_month=total_if_known(group.guessed_dollars_per_month for group in groups),
         )
 
     @property
@@ -265,24 +264,7 @@ class Report:
     @property
     def saved_dollars_per_month(self) -> float | None:
         """What the agent saves over all groups; None if it is known of no group."""
-        return _sum_of_known(group.saved_dollars_per_month for group in self.groups)
-
-
-def _sum_of_known(values: Iterable[_Number | None]) -> _Number | None:
-    known = [value for value in values if value is not None]
-    return sum(known[1:], known[0]) if known else None
-
-
-def _lower_bound(values: Iterable[_Number | None], *, is_whole: bool) -> _Number | None:
-    """Return the sum of what is known; None if that is nothing, or 0 where something else is not known."""
-    known = _sum_of_known(values)
-    return known if known or is_whole else None
-
-
-def _sum_if_known(values: Iterable[_Number | None]) -> _Number | None:
-    """Return the sum; None if one of the values is not known."""
-    values = list(values)
-    return None if None in values else _sum_of_known(values)
+        return total_of(group.saved_dollars_per_month for group in self.groups)
 
 
 _JSON: Final = TypeAdapter(Report)

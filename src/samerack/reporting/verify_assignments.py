@@ -17,6 +17,7 @@ from samerack.protocol.values import Subscription
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
+from samerack.reporting.serving import MIN_SHARE
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.snapshot import GroupTraffic
@@ -102,6 +103,11 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
     """Find groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
     for group, cost in evidence.pairs:
         if group.kind == _CONSUMER and cost.server is not None and cost.avoidable_share:
+            is_used, then, now = group.assignor == ASSIGNOR, cost.server.share, group.shares.present
+            if not is_used and then is not None and now is not None and now - then <= MIN_SHARE:
+                continue  # samerack's assignor there would change nothing now: leaders alone serve, or no rack is sent
+            saves, most = cost.server.saves_dollars_per_month, cost.avoidable_dollars_per_month
+            alone = None if saves is None or most is None else min(saves, most)
             regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
             under = "" if cost.server.share is None else f", {cost.server.share:.0%} with samerack's assignor"
             yield Finding(
@@ -110,7 +116,7 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
                 f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would do{under}",
                 cure=cost.server.advice,
-                dollars_per_month=cost.avoidable_dollars_per_month,
+                dollars_per_month=most if is_used else alone,
             )
 
 
@@ -133,7 +139,7 @@ def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
 def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
     """Find groups that read more across racks than under the best plan, whatever the cause is."""
     for group, cost in evidence.pairs:
-        if cost.avoidable_share:
+        if cost.avoidable_share and group.kind != _CONSUMER:
             yield Finding(
                 code=Code.AVOIDABLE,
                 where=in_group(group),

@@ -17,8 +17,9 @@ from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.settings.loading import load
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
-from tests.unit.agent.measured import WINDOW_SECONDS, A, B, C, flow, group, publish, snapshot
+from tests.unit.agent.measured import RANGE, WINDOW_SECONDS, A, B, C, flow, group, problem, publish, snapshot
 from tests.unit.agent.serving import ask
+from tests.unit.agent.test_verify import IN_EACH
 
 MB: Final = 1_000_000
 CENT: Final = 0.005
@@ -27,7 +28,8 @@ CENT: Final = 0.005
 def bare() -> GroupTraffic:
     """A group of which no rack is known."""
     members = {"m1": None, "m2": None}
-    return group("bare", members=members, flows=[flow("", A, 20 * MB)], shares=Shares(random=2 / 3))
+    made = problem(IN_EACH, members, RANGE)
+    return group("bare", members=members, flows=[flow("", A, 20 * MB)], shares=Shares(random=2 / 3), made=made)
 
 
 def mixed() -> TrafficSnapshot:
@@ -35,7 +37,12 @@ def mixed() -> TrafficSnapshot:
     random = Shares(present_bytes=2 / 3, present_partitions=2 / 3, optimal=0.0, optimal_by="bytes", random=2 / 3)
     return snapshot(
         group("random", flows=[flow(A, B, 7 * MB), flow(B, C, 7 * MB), flow(C, C, 7 * MB)], shares=random),
-        group("partly", members={"m1": A, "m2": None}, flows=[flow(A, A, 9 * MB), flow("", B, 3 * MB)]),
+        group(
+            "partly",
+            members={"m1": A, "m2": None},
+            flows=[flow(A, A, 9 * MB), flow("", B, 3 * MB)],
+            made=problem(IN_EACH, {"m1": A, "m2": None}, RANGE),
+        ),
         bare(),
     )
 

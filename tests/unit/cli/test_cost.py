@@ -196,7 +196,10 @@ def test_verify_has_findings_and_exit_code(port: int) -> None:
     code, out, _ = run(port, "verify")
     flat = " ".join(out.split())
     assert code == 1
-    assert "✗ group billing-kip848: broker-assigned-without-racks [$18,577 a month]" in flat
+    assert flat.startswith(
+        "First do this, and measure again: group billing-kip848: broker-assigned-without-racks ✗ group"
+    )
+    assert "✗ group billing-kip848: broker-assigned-without-racks [$10,606 a month]" in flat
     assert "2 findings that cost money, 0 other; 3 groups, 3 brokers" in flat
     assert {one["code"] for one in json.loads(run(port, "verify", "--json")[1])["findings"]} == {
         "broker-assigned-without-racks",
