@@ -1,6 +1,6 @@
-"""Which groups the agent may join: a pure rule over one description of the group, with the reason for a refusal.
+"""Whether the agent may be in a group now: by the rule of `cluster.joining`, and by what only the brokers know.
 
-`Admission` applies the rule, and asks the brokers what the description does not contain, once per state of the group.
+They are asked for that once per state of the group.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_sizes import GroupSizes
-from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
 from samerack.agent.policy.back_off import BackOff
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.cluster.broker_configs import NO_LIMIT
-from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, no_room_reason, topics_of
+from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, no_room_reason, topics_of
 from samerack.cluster.group_record import GUEST_BYTES, record_bytes, too_large_reason
+from samerack.cluster.joining import foreign, foreign_protocol, refusal
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning.coverage import (
     denied_topics_reason,
@@ -27,10 +27,8 @@ from samerack.planning.coverage import (
     unpolled_topics_reason,
     unreadable_member_reason,
 )
-from samerack.settings.leading import STREAMS_PROTOCOLS, LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
-NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
-"""Why the agent stays out of a group with a sticky assignor until its members have other ids."""
 _CLASSIC: Final = "classic"
 
 
@@ -130,7 +128,7 @@ class Admission:
         if self.full or self.back_off.is_out or self.watch.denied_topics(self.group) or self.unsupported_reason():
             return False
         protocol = self.foreign_protocols.of(self.group)
-        reason = _foreign_protocol(protocol) if protocol else self.never_evicts()
+        reason = foreign_protocol(protocol) if protocol else self.never_evicts()
         if reason and reason != self._kept_out_for:
             self.reporter.log.warning("observing", reason=reason)
         self._kept_out_for = reason
@@ -189,75 +187,3 @@ def _has_no_room(view: GroupView, limit: int | None) -> str:
 def is_settled(view: GroupView) -> bool:
     """Return whether the group is not rebalancing: only then does its description have what the rule needs."""
     return view.stable or view.state in EMPTY_STATES
-
-
-def refusal(view: GroupView, leading: LeadingSettings) -> str:
-    """Return why the agent stays out of this group; empty if it may join.
-
-    It joins only groups of protocol type `consumer` that share a protocol name with it and whose present leader
-    supports a member without topics. This does not check whether brokers assign the group (`cluster.group_type`).
-    """
-    if view.protocol_type not in ("", CONSUMER):
-        return f"its protocol type is {view.protocol_type!r}, not consumer"
-    if not view.stable:
-        return ""
-    if view.protocol in UNSOUND_PROTOCOLS:
-        return unsound(view.protocol)
-    if view.protocol not in leading.protocols:
-        return _foreign_protocol(view.protocol)
-    if endangers(view) and not leading.allow_roundrobin_v0:
-        return (
-            "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member "
-            "without topics; if none is kafka-python 3, set leading.allow_roundrobin_v0"
-        )
-    if view.protocol not in SOUND_PROTOCOLS and (reason := foreign(view, leading)):
-        return reason
-    if not offers_safe_place(view, ""):
-        return NO_PLACE
-    return ""
-
-
-def unsound(protocol: str) -> str:
-    """Return why the agent never follows a leader with this assignor; empty if it may."""
-    if protocol not in UNSOUND_PROTOCOLS:
-        return ""
-    return (
-        f"its leader's assignor {protocol!r} gives partitions to every member, also to one without topics; the agent "
-        "leads such a group only from its first generation: stop all consumers and start them again"
-    )
-
-
-def _foreign_protocol(protocol: str) -> str:
-    """Return why the agent stays out of a group with a protocol that it does not offer.
-
-    It does not suggest offering the name: leaders with some assignors, such as Kafka Streams', fail on a member
-    without the user data that they expect.
-    """
-    if protocol in STREAMS_PROTOCOLS:
-        return "it is a Kafka Streams application, which assigns its tasks itself"
-    return f"its members chose protocol {protocol!r}, which the agent does not offer"
-
-
-def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> str:
-    """Return a text that names another agent in the group; empty if there is none.
-
-    Another agent is a member without topics and with another instance id: with the same id, joining would just take
-    that membership over. In groups with a sound protocol agents are static members; a dynamic member without topics
-    there is a consumer whose topics do not exist. The view is without the agent itself; with a `member_id` only that
-    member is checked.
-    """
-    for member in view.members:
-        if (
-            member.subscription is not None
-            and not member.subscription.topics
-            and member.instance_id != leading.instance_id
-            and (member.instance_id is not None or view.protocol not in SOUND_PROTOCOLS)
-            and member_id in ("", member.id)
-        ):
-            if member.instance_id is None:
-                return f"another agent ({member.id}) is in it, or this one before its end: its session has to run out"
-            return (
-                f"another agent ({member.instance_id}) is in it; give agents that may lead the same groups one "
-                "leading.instance_id and one election.group"
-            )
-    return ""

@@ -1,6 +1,6 @@
 """The agent's position in the join order of a group that another member leads: next to lead if that is safe.
 
-`agent.leading.order` decides which position is good. Here a static membership gets new member ids until its position
+`cluster.member_order` decides which position is good. Here a static membership gets new member ids until its position
 is good, which causes no rebalance. The agent never keeps partitions.
 """
 
@@ -14,7 +14,10 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.order import (
+from samerack.agent.metrics import Metrics
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.cluster.group import GroupView
+from samerack.cluster.member_order import (
     SOUND_PROTOCOLS,
     ahead,
     counts_agents,
@@ -24,9 +27,6 @@ from samerack.agent.leading.order import (
     is_well_behind,
     members_before,
 )
-from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster.group import GroupView
 from samerack.common.errors import AgentError
 
 _MAX_REJOINS: Final = 64

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from samerack.agent.leading.admission import refusal
-from samerack.agent.leading.order import SOUND_PROTOCOLS
 from samerack.cluster.group import EAGER, GroupView, no_room_reason
+from samerack.cluster.joining import refusal
+from samerack.cluster.member_order import SOUND_PROTOCOLS
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 

@@ -12,11 +12,9 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from samerack.agent.group_status import LEADING
-from samerack.agent.leading.admission import foreign, unsound
 from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.joining import PARKED_SECONDS, Joining
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.order import is_led_unknowingly
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.rebalance_evaluator import Evaluation
@@ -25,6 +23,8 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.auth.kafka_config import client_id
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
+from samerack.cluster.joining import foreign, unsound
+from samerack.cluster.member_order import is_led_unknowingly
 from samerack.planning.coverage import denied_topics_reason, unreadable_member_reason
 
 TURN_SECONDS: Final = 0.2

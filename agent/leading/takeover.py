@@ -16,13 +16,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from samerack.agent.leading.admission import foreign
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.order import ahead, places_share
 from samerack.agent.leading.progress import Gain
 from samerack.agent.leading.rebalance_evaluator import Evaluation, PolicyStatus
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.cluster.group import EAGER, GroupView, MemberView
+from samerack.cluster.joining import foreign
+from samerack.cluster.member_order import ahead, places_share
 from samerack.common import words
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings

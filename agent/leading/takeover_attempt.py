@@ -14,7 +14,6 @@ from kafka import errors as kafka_errors
 
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.membership import Hold, Membership
-from samerack.agent.leading.order import ahead
 from samerack.agent.leading.progress import Did, Progress, TakeoverOutcome
 from samerack.agent.leading.takeover import (
     BACK_SECONDS,
@@ -30,6 +29,7 @@ from samerack.agent.leading.takeover import (
 )
 from samerack.agent.leading.takeover_steps import Step, TakeoverEvent, transition
 from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.member_order import ahead
 
 
 @dataclass(kw_only=True, eq=False)

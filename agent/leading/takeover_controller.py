@@ -18,7 +18,6 @@ from kafka import errors as kafka_errors
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.order import ahead
 from samerack.agent.leading.progress import Gain, Progress, TakeoverOutcome
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.takeover import (
@@ -37,6 +36,7 @@ from samerack.agent.leading.takeover_request import TakeoverRequest
 from samerack.agent.policy import Reason
 from samerack.agent.policy.requests import RebalanceRequest
 from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.member_order import ahead
 from samerack.common import words
 from samerack.settings.leading import LeadingSettings
 

@@ -50,9 +50,12 @@ _HEADERS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixCell:
-    """One cell of the matrix; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
+    """One cell of the matrix; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most).
 
-    wire_bytes: int
+    Bytes and dollars are None where nothing was measured.
+    """
+
+    wire_bytes: int | None
     dollars_per_month: float | None
     kind: str
     heat: int
@@ -75,7 +78,7 @@ class PageHeadline:
     avoidable: float | None = None
 
 
-def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -> Matrix:
+def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float, is_measured: bool = True) -> Matrix:
     """Return a cell for every pair of a client rack and a replica rack (of the brokers), unknown racks last."""
     found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
     known = set(racks) | {rack for pair in found for rack in pair if rack}
@@ -87,8 +90,8 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -
         pair = found.get((client, replica))
         wire_bytes, dollars = (pair.wire_bytes, pair.dollars) if pair is not None else (0, 0.0)
         return MatrixCell(
-            wire_bytes=wire_bytes,
-            dollars_per_month=per_month(dollars, seconds),
+            wire_bytes=wire_bytes if is_measured else None,
+            dollars_per_month=per_month(dollars if is_measured else None, seconds),
             kind="unknown" if not client or not replica else "near" if client == replica else "across",
             heat=min(_HEATS - 1, -(-wire_bytes * (_HEATS - 1) // highest)) if highest else 0,
         )
@@ -116,21 +119,23 @@ def environment() -> Environment:
     return made
 
 
-def headline(
+def headline(  # noqa: PLR0913 - what may be the figure that comes first
     *,
     dollars: float | None,
     avoidable: float | None = None,
     share: float | None = None,
     share_by: str = "bytes",
     reads: float | None = None,
+    is_lower_bound: bool = False,
 ) -> PageHeadline | None:
     """Return the first of dollars, share and bytes that is known; None if none is.
 
     Dollars are those a month of what crosses racks, of which better plans avoid a part; the share is by bytes or by
-    partitions; `reads` is in bytes per second.
+    partitions; `reads` is in bytes per second. `is_lower_bound`: not all dollars are known.
     """
     if dollars is not None:
-        return PageHeadline(figure=words.money(dollars), what="a month across racks", avoidable=avoidable)
+        figure = words.at_least(words.money(dollars), is_lower_bound=is_lower_bound)
+        return PageHeadline(figure=figure, what="a month across racks", avoidable=avoidable)
     if share is not None:
         return PageHeadline(figure=words.percent(share), what=f"of {share_by} across racks")
     if reads is not None:
@@ -188,12 +193,13 @@ def routes(
                 dollars=_price(report, sums.dollars_per_month),
                 avoidable=sums.avoidable_dollars_per_month,
                 share=sums.share,
-                reads=sums.wire_bytes / window if window > 0 else None,
+                reads=sums.wire_bytes / window if sums.wire_bytes is not None and window > 0 else None,
+                is_lower_bound=sums.is_lower_bound,
             ),
             unknown_rate=report.unknown_bytes_per_second or None,
             bill=bill_parts(report),
             bill_lacks=missing(report),
-            matrix=matrix(report.pairs, report.racks, seconds=report.window_seconds),
+            matrix=matrix(report.pairs, report.racks, seconds=window, is_measured=sums.wire_bytes is not None),
             groups=groups_table(
                 [
                     ShownGroup(group=one, address=group_address(one.group), role=one.role or "observes")
@@ -229,9 +235,15 @@ def routes(
                 share=found.share,
                 share_by=found.share_by,
                 reads=found.bytes_per_second,
+                is_lower_bound=bool(found.unknown_bytes),
             ),
             group_status=next((status for status in statuses() if status.group == name), None),
-            matrix=matrix(found.pairs, report.racks, seconds=report.window_seconds),
+            matrix=matrix(
+                found.pairs,
+                report.racks,
+                seconds=report.window_seconds,
+                is_measured=found.wire_bytes is not None,
+            ),
             history=history,
             drawn=plot(history),
             curve=reports.curve(name),

@@ -93,7 +93,7 @@ def _wrong(secured: Secured, case: str) -> tuple[str, dict[str, str], str]:
     ],
 )
 def test_what_is_wrong_is_one_line(secured: Secured, case: str) -> None:
-    """`run`, `plan` and `verify` end with exit code 1 and one line that names cause and cure."""
+    """`run`, `plan` and `verify` end with the exit code of a failure and one line that names cause and cure."""
     listener, settings, message = _wrong(secured, case)
     for line in refusals(secured.cluster.secured(listener), settings):
         assert message in line

@@ -27,7 +27,7 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.session import Session
 from samerack.agent.policy import GroupCondition, back_off, budget, plan_health
-from samerack.cluster import group_member
+from samerack.cluster import group_member, joining
 from samerack.cluster import view as cluster
 from samerack.cluster.group_member import Joined
 from samerack.common.attempts import Attempts
@@ -137,7 +137,7 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     # the agent's own subscription has version 3, which some leaders cannot read
     "newest-metadata": ((join_metadata, "encode_subscription", _newest),),
     # the agent joins groups whose leader gives partitions to members without topics
-    "follows-anybody": ((admission, "UNSOUND_PROTOCOLS", frozenset()), (session, "unsound", _always(be=""))),
+    "follows-anybody": ((joining, "UNSOUND_PROTOCOLS", frozenset()), (session, "unsound", _always(be=""))),
     # the agent treats members that find a topic one after the other as members that reject plans
     "refreshes-rejected": ((back_off, "planned", _without_topics),),
     # the agent accepts at once that a broker reports fewer partitions

@@ -19,17 +19,20 @@ class Command(NamedTuple):
         light: whether it loads no clients and solvers: what probes and init containers call, and what only starts the
             agent. Any other command loads much and may run beside an agent in its container, so
             its memory is bounded (`cli.memory_bound`).
+        failure_code: its exit code after something outside failed; another than 1 where 1 is an answer.
     """
 
     module: str
     summary: str
     light: bool = False
+    failure_code: int = 1
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "verify": Command(
         "cli.verify",
         "Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.",
+        failure_code=3,
     ),
     "cost": Command("cli.cost", "Show what consumer groups read across racks, from whom, and what it costs a month."),
     "plan": Command(

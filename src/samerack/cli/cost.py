@@ -52,7 +52,14 @@ def cost(
     if group is None:
         console.print(groups_table(report, width=console.width, total=True))
         sums = report.totals
-        console.print(words.totals(sums.dollars_per_month, sums.avoidable_dollars_per_month))
+        console.print(
+            words.totals(
+                sums.dollars_per_month,
+                sums.avoidable_dollars_per_month,
+                sums.guessed_dollars_per_month,
+                is_lower_bound=sums.is_lower_bound,
+            )
+        )
         if lacking := not_in_totals(report):
             console.print(lacking)
         if report.bill is not None:
@@ -85,13 +92,21 @@ _OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag", "of a topic",
 def monthly_cost(group: GroupCost) -> str:
     """Return what a group costs a month; a guess where no rack is known."""
     known, guessed = group.dollars_per_month, group.guessed_dollars_per_month
-    return words.money(known) if known is not None or guessed is None else words.estimate(guessed, guessed=True)
+    if known is None and guessed is not None:
+        return words.estimate(guessed, guessed=True)
+    return words.at_least(words.money(known), is_lower_bound=bool(group.unknown_bytes))
+
+
+def _across(crossing: int | None, unknown: int | None) -> str:
+    return words.at_least(words.size(crossing), is_lower_bound=bool(unknown))
 
 
 _MONTHLY: Final = "a month"
+_SUMS: Final = {"across": 8, _MONTHLY: 11}
+"""Columns with words before the amount, which a narrow terminal shows above it: so wide are they there."""
 _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
     "reads": (lambda group: words.rate(group.bytes_per_second), _NARROW),
-    "across": (lambda group: words.size(group.cross_rack_bytes), 0),
+    "across": (lambda group: _across(group.cross_rack_bytes, group.unknown_bytes), 0),
     "share": (
         lambda group: words.percent(group.share) + ("" if group.share_by == "bytes" or group.share is None else " (p)"),
         0,
@@ -115,10 +130,10 @@ def groups_table(report: Report, most: int | None = None, *, width: int, total: 
     }
     names = [name for name, of in cells.items() if name not in _OPTIONAL or set(of) - {words.UNKNOWN} or not of]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("group", overflow="fold", min_width=10)
+    table.add_column("group", overflow="fold", min_width=14)
     for name in names:
-        guess = name == _MONTHLY  # has words, which a narrow terminal shows above the amount
-        table.add_column(name, justify="right", no_wrap=not guess, max_width=12 if guess and width < WIDE else None)
+        folds = _SUMS.get(name) if width < WIDE else None
+        table.add_column(name, justify="right", no_wrap=name not in _SUMS, max_width=folds)
     if total and len(report.groups) > 1:
         sums = _total(report)
         table.add_row(f"all {len(report.groups)}", *(sums.get(name, "") for name in names))
@@ -131,7 +146,9 @@ def groups_table(report: Report, most: int | None = None, *, width: int, total: 
 def not_in_totals(report: Report) -> str:
     """Return what the sums over all groups lack, if anything."""
     sums = report.totals
-    return words.not_in_totals(sums.unknown_bytes, report.window_seconds, sums.guessed_dollars_per_month)
+    return words.not_in_totals(
+        sums.unknown_bytes, report.window_seconds, sums.guessed_dollars_per_month, sums.unmeasured_groups
+    )
 
 
 def _bill_table(report: Report, *, width: int) -> Table:
@@ -151,10 +168,12 @@ def _bill_table(report: Report, *, width: int) -> Table:
 def _total(report: Report) -> dict[str, str]:
     sums, window = report.totals, report.window_seconds
     return {
-        "reads": words.rate(sums.wire_bytes / window if window > 0 else None),
-        "across": words.size(sums.cross_rack_bytes),
+        "reads": words.rate(sums.wire_bytes / window if sums.wire_bytes is not None and window > 0 else None),
+        "across": _across(sums.cross_rack_bytes, sums.unknown_bytes),
         "share": words.percent(sums.share),
-        _MONTHLY: words.money(sums.dollars_per_month),
+        _MONTHLY: words.monthly_sum(
+            sums.dollars_per_month, sums.guessed_dollars_per_month, is_lower_bound=sums.is_lower_bound
+        ),
         "saved": words.money(report.saved_dollars_per_month),
     }
 

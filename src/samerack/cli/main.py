@@ -1,7 +1,7 @@
 """The command `samerack`: gathers the subcommands and turns the agent's errors into one line and an exit code.
 
-Exit codes: 0 all right, 2 wrong input (an argument, a file, a setting), 1 something outside failed, or `verify` found
-something that costs money.
+Exit codes: 0 all right, 2 wrong input (an argument, a file, a setting), 1 something outside failed; of `verify` 1 is
+that something costs money, and 3 that something failed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ class _Commands(OneLineErrors):
         else:
             self.commands = {**self.commands, **_commands(_register(cmd_name, f"samerack.{command.module}"))}
         return super().get_command(ctx, cmd_name)
+
+    def failure_code(self, command: str | None) -> int:
+        """Return the exit code of a command after something outside failed."""
+        known = COMMANDS.get(command or "")
+        return 1 if known is None else known.failure_code
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as its base's
         """Return their names, in the order of help."""

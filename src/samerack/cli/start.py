@@ -47,7 +47,7 @@ def main() -> None:
     try:
         bounded(run)
     except AgentError as error:
-        sys.exit(report_error(error))
+        sys.exit(report_error(error, command.failure_code))
 
 
 def is_healthy(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:

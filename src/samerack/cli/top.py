@@ -76,9 +76,12 @@ def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> Re
     name, by = _ORDERS[order]
     ordered = replace(report, groups=tuple(sorted(report.groups, key=by, reverse=True)))
     most = max(1, size.height - _LINES_AROUND)
-    costs = report.totals.dollars_per_month
+    sums = report.totals
+    costs = words.monthly_sum(
+        sums.dollars_per_month, sums.guessed_dollars_per_month, is_lower_bound=sums.is_lower_bound
+    )
     count = f"{len(report.groups)} group{'' if len(report.groups) == 1 else 's'}"
-    parts = [f"{count}, {words.money(costs)} a month across racks", not_in_totals(report), origin]
+    parts = [f"{count}, {costs} a month across racks", not_in_totals(report), origin]
     head = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
     more = f"; {len(report.groups) - most} more" if len(report.groups) > most else ""
     foot = Text(

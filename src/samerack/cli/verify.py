@@ -25,8 +25,9 @@ def verify(
 ) -> None:
     """Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.
 
-    Exit code 0 when nothing costs money, 1 when something does, 2 on wrong input. A running agent is asked (at
-    web.host:web.port); where none runs, this command measures for --window seconds itself. Changes nothing.
+    Exit code 0 when nothing costs money, 1 when something does, 2 on wrong input, 3 when brokers or the agent cannot be
+    asked. A running agent is asked (at web.host:web.port); where none runs, this command measures for --window seconds
+    itself. Changes nothing.
     """
     where = place(config, bootstrap, assignments)
     found, origin = verdict(where, window=window, measure=measure)
@@ -40,6 +41,9 @@ def verify(
 
 def _show(found: Findings, origin: str) -> None:
     console = Console()
+    if found.first is not None:
+        first = found.first
+        console.print(words.plain(f"First do this, and measure again: {first.where}: {first.code.value}"), style="bold")
     for finding in found.findings:
         _show_finding(console, finding)
     costly = sum(finding.costs for finding in found.findings)
@@ -48,14 +52,18 @@ def _show(found: Findings, origin: str) -> None:
         f"{found.groups} groups, {found.brokers} brokers, bytes of {words.span(found.window_seconds)}; {origin}; "
         f"{found.prices}"
     )
-    console.print(words.totals(found.dollars_per_month, found.avoidable_dollars_per_month))
-    if lacking := words.not_in_totals(found.unknown_bytes, found.window_seconds, found.guessed_dollars_per_month):
+    guessed, is_lower_bound = found.guessed_dollars_per_month, bool(found.unknown_bytes or found.unmeasured_groups)
+    console.print(
+        words.totals(found.dollars_per_month, found.avoidable_dollars_per_month, guessed, is_lower_bound=is_lower_bound)
+    )
+    if lacking := words.not_in_totals(found.unknown_bytes, found.window_seconds, guessed, found.unmeasured_groups):
         console.print(lacking)
 
 
 def _show_finding(console: Console, finding: Finding) -> None:
     price = finding.dollars_per_month
-    amount = "" if price is None else f" [{words.monthly(price, guessed=finding.guessed)}]"
+    amount = "saving unknown" if price is None else words.monthly(price, guessed=finding.guessed)
+    amount = f" [{amount}]" if finding.costs and price != 0 else ""
     mark = "✗" if finding.costs else "·"
     console.print(f"{mark} {words.plain(finding.where)}: {finding.code.value}{amount}", style="bold")
     console.print(f"  {words.plain(finding.cause)}")

@@ -30,4 +30,8 @@ class OneLineErrors(TyperGroup):
         try:
             return super().invoke(ctx)
         except (SettingsError, AgentError) as error:
-            raise typer.Exit(report_error(error)) from None
+            raise typer.Exit(report_error(error, self.failure_code(ctx.invoked_subcommand))) from None
+
+    def failure_code(self, command: str | None) -> int:  # noqa: ARG002 - of some groups it depends on the command
+        """Return the exit code of a command after something outside failed."""
+        return 1

@@ -10,7 +10,7 @@ class SettingsError(Exception):
 
 
 class AgentError(Exception):
-    """Something outside failed: brokers, permissions, ports (exit code 1)."""
+    """Something outside failed: brokers, permissions, ports (exit code 1, or 3 where 1 is an answer)."""
 
 
 class RefusedError(AgentError):

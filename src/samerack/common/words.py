@@ -46,6 +46,18 @@ def money(dollars: float | None) -> str:
     return f"{sign}${amount:,.2f}" if amount < 999.995 else f"{sign}${amount:,.0f}"
 
 
+def at_least(amount: str, *, is_lower_bound: bool) -> str:
+    """Format an amount that may be a lower bound, as a part of what it is the sum of is not known."""
+    return f"at least {amount}" if is_lower_bound and amount != UNKNOWN else amount
+
+
+def monthly_sum(dollars: float | None, guessed: float | None, *, is_lower_bound: bool) -> str:
+    """Format dollars a month of all that crosses racks; where they are not known, what they may come to."""
+    if dollars is None:
+        return "unknown" + (f", {estimate(guessed, guessed=True)}" if guessed else "")
+    return at_least(money(dollars), is_lower_bound=is_lower_bound)
+
+
 def monthly(dollars: float, *, guessed: bool = False) -> str:
     """Format dollars a month; a guess is what they may come to."""
     return f"{estimate(dollars, guessed=guessed)} a month"
@@ -56,21 +68,23 @@ def estimate(dollars: float, *, guessed: bool) -> str:
     return f"up to about {money(dollars)}" if guessed and dollars else money(dollars)
 
 
-def totals(dollars: float | None, avoidable: float | None) -> str:
+def totals(dollars: float | None, avoidable: float | None, guessed: float | None, *, is_lower_bound: bool) -> str:
     """Format what all groups read across racks costs, and the part that better plans avoid."""
-    across, less = ("not known" if amount is None else monthly(amount) for amount in (dollars, avoidable))
-    return f"what all groups read across racks costs: {across}; what better plans avoid of it: {less}"
+    across = monthly_sum(dollars, guessed, is_lower_bound=is_lower_bound)
+    less = "unknown" if avoidable is None else monthly(avoidable)
+    return f"what all groups read across racks costs a month: {across}; what better plans avoid of it: {less}"
 
 
-def not_in_totals(unknown_bytes: int, seconds: float, guessed: float | None) -> str:
+def not_in_totals(unknown_bytes: int | None, seconds: float, guessed: float | None, unmeasured_groups: int) -> str:
     """Format what sums over groups lack: what was read in some seconds where a rack is unknown; empty if nothing.
 
-    `guessed` is what it costs a month if it is read at random; None if not known.
+    `guessed` is what it costs a month if it is read at random; None if not known. The bytes of `unmeasured_groups` are
+    not known.
     """
-    if not unknown_bytes:
-        return ""
     bound = "" if guessed is None else f", {monthly(guessed, guessed=True)}"
-    return f"not in it: {rate(unknown_bytes / seconds)} read where a rack is unknown{bound}"
+    parts = [f"{rate(unknown_bytes / seconds)} read where a rack is unknown{bound}"] if unknown_bytes else []
+    parts += [f"{unmeasured_groups} groups whose bytes are not known"] if unmeasured_groups else []
+    return f"not in it: {'; '.join(parts)}" if parts else ""
 
 
 def count(number: int | None) -> str:

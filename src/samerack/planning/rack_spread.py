@@ -121,7 +121,7 @@ def evenly_spread(problem: Problem, racks: Sequence[str]) -> Problem:
         problem: the group; each member has a rack.
         racks: the racks to spread over; those that the problem lacks are added to it.
     """
-    problem = _with_racks(problem, racks)
+    problem = with_racks(problem, racks)
     places = np.array([problem.racks.index(rack) for rack in racks], np.int64)
     kind = problem.subscription_of * 2 + problem.reads_any_replica
     sizes = {int(one): int(count) for one, count in zip(*np.unique(kind, return_counts=True), strict=True)}
@@ -156,7 +156,8 @@ def _moved(racks: Int32Array, places: Int64Array, seats: Int64Array) -> Int32Arr
     return moved
 
 
-def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
+def with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
+    """Return the problem with racks that it may lack, in which nothing is."""
     more = tuple(rack for rack in racks if rack not in problem.racks)
     if not more:
         return problem

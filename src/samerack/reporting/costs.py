@@ -33,8 +33,16 @@ class Sum:
 
     @property
     def known_crossing(self) -> int | None:
-        """The bytes that crossed racks; None if bytes were read and none of them has both racks known."""
-        return self.crossing if not self.wire_bytes or self.wire_bytes > self.unknown else None
+        """The bytes that are known to have crossed racks: a lower bound if there are others with an unknown rack.
+
+        None if there are only others: 0 is what was measured.
+        """
+        return None if self.unknown and not self.crossing else self.crossing
+
+    @property
+    def known(self) -> int:
+        """The bytes with both racks known."""
+        return self.wire_bytes - self.unknown
 
     def add(self, flow: Flow) -> None:
         """Add one flow."""
@@ -82,7 +90,7 @@ def report(
         )
         for group in snapshot.groups
     ]
-    flows = [flow for group in snapshot.groups for flow in group.flows]
+    flows = [flow for group in snapshot.groups if read_by(group) is not None for flow in group.flows]
     return Report(
         prices=prices,
         bootstrap=bootstrap,
@@ -101,8 +109,14 @@ def _by_cost(group: GroupCost) -> tuple[float, float, str]:
     return -group.dollars_to_sort_by, -(group.cross_rack_bytes or 0), group.group
 
 
-def _dollars(total: Sum, prices: PriceTable) -> float | None:
-    return None if total.known_crossing is None else prices.dollars(total.known_crossing)
+def read_by(group: GroupTraffic) -> Sum | None:
+    """Return what a group read in the window; None if its bytes are not known, as sizes are not, or not yet."""
+    return None if group.bytes_per_second is None else summed(group.flows, lambda _: None).get(None, Sum())
+
+
+def _dollars(total: Sum | None, prices: PriceTable) -> float | None:
+    crossing = None if total is None else total.known_crossing
+    return None if crossing is None else prices.dollars(crossing)
 
 
 def _not_counted(group: GroupTraffic) -> list[tuple[Uncounted, int]]:
@@ -123,13 +137,11 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
     `window` is the length of its flows' window in seconds, `role` the agent's role in it. `own` returns the share of
     its own assignor; `elsewhere` is what other racks serve without need.
     """
-    total = Sum()
-    for flow in group.flows:
-        total.add(flow)
+    total = read_by(group)
+    crossing = None if total is None else total.known_crossing
     shares = group.shares
     by_bytes = shares.present_bytes is not None
     own_part = own(group) if role == LEADING else None
-    dollars = _dollars(total, prices)
     avoidable = avoidable_by_plans(group, elsewhere)
 
     def monthly(crossing: float | None) -> float | None:
@@ -144,12 +156,12 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
         members=len(group.members),
         members_without_rack=sum(member.rack.rack is None for member in group.members),
         partitions=len(group.partitions),
-        wire_bytes=total.wire_bytes,
-        cross_rack_bytes=total.known_crossing,
-        unknown_bytes=total.unknown,
+        wire_bytes=None if total is None else total.wire_bytes,
+        cross_rack_bytes=crossing,
+        unknown_bytes=None if total is None else total.unknown,
         bytes_per_second=group.bytes_per_second,
-        dollars=dollars,
-        dollars_per_month=monthly(total.known_crossing),
+        dollars=_dollars(total, prices),
+        dollars_per_month=monthly(crossing),
         share=shares.present_bytes if by_bytes else shares.present_partitions,
         share_by="bytes" if by_bytes else "partitions",
         optimal_share=shares.optimal,
@@ -159,8 +171,8 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
         topic_share=group.topic_share,
         busiest=group.busiest,
         exact=bool(group.flows) and all(flow.key.method == "exact" for flow in group.flows),
-        pairs=_pairs(group.flows, prices),
-        topics=_topics(group, prices),
+        pairs=_pairs(group.flows if total is not None else (), prices),
+        topics=_topics(group, prices, is_measured=total is not None),
         lag_records=lag_of_all(group.lag.values()),
         lag_seconds=oldest_of_all(group.lag_seconds.values()),
         blind_spots=(
@@ -175,29 +187,26 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
     )
 
 
-def _avoidable_bytes(total: Sum, share: float | None, elsewhere: ServedElsewhere | None) -> float | None:
+def _avoidable_bytes(total: Sum | None, share: float | None, elsewhere: ServedElsewhere | None) -> float | None:
     """Return the bytes that better plans avoid; a share of partitions may be more than what crosses for that."""
-    crossing = total.known_crossing
-    if share is None or crossing is None:
+    if share is None or total is None or total.known_crossing is None:
         return None
-    if elsewhere is not None:
-        crossing -= elsewhere.wire_bytes
-    return min(share * (total.wire_bytes - total.unknown), crossing)
+    needless = elsewhere.wire_bytes if elsewhere is not None else 0
+    return min(share * total.known, total.known_crossing - needless)
 
 
-def _guessed_bytes(total: Sum, random: float | None) -> float | None:
+def _guessed_bytes(total: Sum | None, random: float | None) -> float | None:
     """Return how many of the bytes with an unknown rack cross racks if they are read at random."""
-    if not total.unknown:
-        return 0.0
+    if total is None or not total.unknown:
+        return None if total is None else 0.0
     return None if random is None else total.unknown * random
 
 
-def _saved(total: Sum, own_part: float | None, prices: PriceTable, window: float) -> float | None:
+def _saved(total: Sum | None, own_part: float | None, prices: PriceTable, window: float) -> float | None:
     """Return what the same bytes would have cost under the group's own assignor, minus their cost, per month."""
-    if own_part is None:
+    if own_part is None or total is None or total.known_crossing is None:
         return None
-    would_cross = own_part * (total.wire_bytes - total.unknown)
-    return per_month(prices.dollars(would_cross - total.crossing), window)
+    return per_month(prices.dollars(own_part * total.known - total.known_crossing), window)
 
 
 def _pairs(flows: Iterable[Flow], prices: PriceTable) -> tuple[PairCost, ...]:
@@ -208,7 +217,7 @@ def _pairs(flows: Iterable[Flow], prices: PriceTable) -> tuple[PairCost, ...]:
     )
 
 
-def _topics(group: GroupTraffic, prices: PriceTable) -> tuple[TopicCost, ...]:
+def _topics(group: GroupTraffic, prices: PriceTable, *, is_measured: bool) -> tuple[TopicCost, ...]:
     """Return what was read, and what was not although there is something."""
     sums = summed(group.flows, lambda flow: flow.key.topic)
     for topic in group.lag:
@@ -216,9 +225,9 @@ def _topics(group: GroupTraffic, prices: PriceTable) -> tuple[TopicCost, ...]:
     return tuple(
         TopicCost(
             topic=topic,
-            wire_bytes=one.wire_bytes,
-            cross_rack_bytes=one.known_crossing,
-            dollars=_dollars(one, prices),
+            wire_bytes=one.wire_bytes if is_measured else None,
+            cross_rack_bytes=one.known_crossing if is_measured else None,
+            dollars=_dollars(one if is_measured else None, prices),
             lag_records=group.lag.get(topic),
             lag_seconds=group.lag_seconds.get(topic),
         )

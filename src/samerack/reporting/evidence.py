@@ -5,14 +5,13 @@ The figures are what a group reads across racks now, how much of that a better p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from samerack.common.money import per_month
 from samerack.reporting.costs import broker_racks
-from samerack.reporting.findings import Finding
 from samerack.reporting.report import GroupCost, Report
 from samerack.reporting.serving import ServedElsewhere, served_elsewhere
 from samerack.settings.leading import LeadingSettings
@@ -55,7 +54,7 @@ class Evidence:
         """The racks of the brokers."""
         return broker_racks(self.snapshot)
 
-    @property
+    @cached_property
     def racks_complete(self) -> bool:
         """Whether the rack of every broker that has a replica is known: all brokers are present and have a rack."""
         cluster = self.snapshot.cluster
@@ -71,27 +70,3 @@ def in_group(group: GroupTraffic) -> str:
 def dollars_per_month(evidence: Evidence, crossing_bytes: float) -> float | None:
     """Return the dollars per month for so many bytes in the window; None before a measurement."""
     return per_month(evidence.report.prices.dollars(crossing_bytes), evidence.snapshot.window_seconds)
-
-
-def unexplained_dollars(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> float | None:
-    """Return the dollars per month of what crosses racks and is in no finding about plans and serving replicas.
-
-    None like the group's cost.
-    """
-    elsewhere = evidence.elsewhere.get(group.group)
-    needless = dollars_per_month(evidence, elsewhere.wire_bytes if elsewhere is not None else 0)
-    if cost.dollars_per_month is None or needless is None:
-        return None
-    return max(0.0, cost.dollars_per_month - needless - (cost.avoidable_dollars_per_month or 0.0))
-
-
-def priced_within(dollars: float | None, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings of one group with prices that together are at most so many dollars, the first ones in full."""
-    for finding in findings:
-        price = finding.dollars_per_month
-        if price is None or dollars is None:
-            yield replace(finding, dollars_per_month=None)
-            continue
-        price = min(price, dollars)
-        dollars -= price
-        yield replace(finding, dollars_per_month=price)

@@ -41,8 +41,9 @@ class Finding:
         where: the group, brokers or request that it concerns.
         cause: what is wrong, with the figures that show it.
         costs: whether it causes avoidable cross-rack traffic at a price above zero.
-        dollars_per_month: what it costs, if measured: no dollar is in two findings of a group.
-        guessed: whether that is a guess about bytes with an unknown rack, which no other figure includes.
+        dollars_per_month: what its cure alone would save now; two cures of the same bytes each have all of them. None
+            if not known.
+        guessed: whether that is what it may come to, as the racks that members would have are not known.
     """
 
     code: Code
@@ -59,14 +60,15 @@ class Findings:
     """All findings at one moment.
 
     Attributes:
-        findings: those that cost money first, the most expensive of them first.
+        findings: those that cost money first, of them the one whose cure alone saves most.
         window_seconds: how long bytes were measured.
         prices: the price table, in one line.
         bootstrap: `bootstrap.servers` of the checked cluster.
         dollars_per_month: what crosses racks costs, over all groups; the same figure as the report's total. None if not
             known.
         avoidable_dollars_per_month: the part of it beyond the best plans; None if that is known of no group.
-        unknown_bytes: those in the window with an unknown rack, which are in neither.
+        unknown_bytes: those in the window with an unknown rack, which are in neither; None if not measured.
+        unmeasured_groups: how many groups have no measured bytes, which are in neither.
         guessed_dollars_per_month: what these would cost if they were read at random; None if not known.
     """
 
@@ -78,8 +80,14 @@ class Findings:
     bootstrap: str
     dollars_per_month: float | None = None
     avoidable_dollars_per_month: float | None = None
-    unknown_bytes: int = 0
+    unknown_bytes: int | None = 0
+    unmeasured_groups: int = 0
     guessed_dollars_per_month: float | None = None
+
+    @property
+    def first(self) -> Finding | None:
+        """The finding whose cure alone saves most now; None if none is known to save anything."""
+        return next((finding for finding in self.findings if finding.costs and finding.dollars_per_month), None)
 
     @property
     def costs(self) -> bool:

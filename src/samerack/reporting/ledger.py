@@ -44,10 +44,10 @@ class Ledger:
             self._unknown &= kept
         for name, read in summed(published.read, lambda flow: flow.key.group).items():
             group = groups.get(name)
-            booked: float | None = read.crossing
+            booked: float | None = read.known_crossing
             if group is not None and roles.get(name) == LEADING:
                 own = self.own_share(group)
-                booked = own * (read.wire_bytes - read.unknown) if own is not None else None
+                booked = own * read.known if own is not None and booked is not None else None
             with self._lock:
                 if booked is None:
                     self._unknown.add(name)

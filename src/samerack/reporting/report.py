@@ -5,19 +5,18 @@ The page, `samerack cost` and `samerack top` show these values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from samerack.common.answers import read
 from samerack.common.money import PriceTable
+from samerack.reporting.amounts import lower_bound, total_if_known, total_of
 from samerack.reporting.bill import Bill
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.snapshot import Gap
-
-_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,7 @@ class PairCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCost:
-    """What a group read of one topic; what crossed racks and its cost are None if no rack is known.
+    """What a group read of one topic; None where it is not known, as in `GroupCost`.
 
     Attributes:
         wire_bytes: bytes read in the window.
@@ -42,7 +41,7 @@ class TopicCost:
     """
 
     topic: str
-    wire_bytes: int
+    wire_bytes: int | None
     cross_rack_bytes: int | None
     dollars: float | None
     lag_records: int | None = None
@@ -84,12 +83,13 @@ class GroupCost:
         state: as the brokers name it.
         role: the agent's role in it, "" if it only measures.
         members_without_rack: members whose rack no source knows.
-        wire_bytes: bytes read in the window.
-        cross_rack_bytes: those from another rack; None if bytes were read and none of them has both racks known.
+        wire_bytes: bytes read in the window; None if not measured, as are all amounts then.
+        cross_rack_bytes: those known to be from another rack, a lower bound where others have an unknown rack; None
+            where all that may be from another rack are such.
         unknown_bytes: those with an unknown rack on either side; neither near nor across.
         bytes_per_second: wire bytes per second; None before the first measurement.
         dollars: cost of the cross-rack bytes in the window; None like them.
-        dollars_per_month: the same rate for a month; None before the first measurement, and while no rack is known.
+        dollars_per_month: the same rate for a month; None like them.
         share: cross-rack share, by bytes if they are known, else by partitions.
         share_by: bytes or partitions.
         optimal_share: cross-rack share of the best balanced plan.
@@ -122,9 +122,9 @@ class GroupCost:
     members: int
     members_without_rack: int
     partitions: int
-    wire_bytes: int
+    wire_bytes: int | None
     cross_rack_bytes: int | None
-    unknown_bytes: int
+    unknown_bytes: int | None
     bytes_per_second: float | None
     dollars: float | None
     dollars_per_month: float | None
@@ -150,6 +150,11 @@ class GroupCost:
     guessed_dollars_per_month: float | None = None
 
     @property
+    def known_bytes(self) -> int | None:
+        """Bytes with both racks known; None if not measured."""
+        return None if self.wire_bytes is None or self.unknown_bytes is None else self.wire_bytes - self.unknown_bytes
+
+    @property
     def dollars_to_sort_by(self) -> float:
         """Its cost a month; the guess where all of its bytes have an unknown rack."""
         known = self.dollars_per_month
@@ -158,12 +163,13 @@ class GroupCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sums over all groups in the window; None where they are known of no group.
+    """Sums over all groups in the window of what is known; None where that is nothing.
 
     Attributes:
         wire_bytes: bytes read.
-        cross_rack_bytes: those from another rack.
+        cross_rack_bytes: those from another rack, as in `GroupCost`.
         unknown_bytes: those with an unknown rack on either side.
+        unmeasured_groups: how many groups have members and no measured bytes; they are in no sum.
         share: the cross-rack share of what is known.
         dollars_per_month: the cost of what crosses racks, at the window's rate.
         avoidable_dollars_per_month: the part of it that the best plans avoid.
@@ -171,13 +177,19 @@ class Totals:
             other sum. None if that is not known of one group.
     """
 
-    wire_bytes: int
+    wire_bytes: int | None
     cross_rack_bytes: int | None
-    unknown_bytes: int
+    unknown_bytes: int | None
+    unmeasured_groups: int
     share: float | None
     dollars_per_month: float | None
     avoidable_dollars_per_month: float | None
     guessed_dollars_per_month: float | None
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether something that may have crossed racks is in no sum."""
+        return bool(self.unknown_bytes or self.unmeasured_groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,16 +227,26 @@ class Report:
     @property
     def totals(self) -> Totals:
         """The sums over all groups, as every command and page shows them."""
-        known = sum(group.wire_bytes - group.unknown_bytes for group in self.groups)
-        crossing = _sum_of_known(group.cross_rack_bytes for group in self.groups)
+        groups = self.groups
+        wire_bytes = total_of(group.wire_bytes for group in groups)
+        unknown = total_of(group.unknown_bytes for group in groups)
+        unmeasured = sum(group.wire_bytes is None and group.members > 0 for group in groups)
+        is_whole = not unknown and not unmeasured
+        crossing = lower_bound((group.cross_rack_bytes for group in groups), is_whole=is_whole)
+        known = (wire_bytes or 0) - (unknown or 0)
         return Totals(
-            wire_bytes=sum(group.wire_bytes for group in self.groups),
+            wire_bytes=wire_bytes,
             cross_rack_bytes=crossing,
-            unknown_bytes=sum(group.unknown_bytes for group in self.groups),
+            unknown_bytes=unknown,
+            unmeasured_groups=unmeasured,
             share=crossing / known if known and crossing is not None else None,
-            dollars_per_month=_sum_of_known(group.dollars_per_month for group in self.groups),
-            avoidable_dollars_per_month=_sum_of_known(group.avoidable_dollars_per_month for group in self.groups),
-            guessed_dollars_per_month=_sum_if_known(group.guessed_dollars_per_month for group in self.groups),
+            dollars_per_month=lower_bound((group.dollars_per_month for group in groups), is_whole=is_whole),
+            avoidable_dollars_per_month=lower_bound(
+                (group.avoidable_dollars_per_month for group in groups),
+                is_whole=is_whole
+                and all(group.avoidable_dollars_per_month is not None for group in groups if group.cross_rack_bytes),
+            ),
+            guessed_dollars_per_month=total_if_known(group.guessed_dollars_per_month for group in groups),
         )
 
     @property
@@ -236,24 +258,13 @@ class Report:
     @property
     def unknown_bytes_per_second(self) -> float | None:
         """What is read over all groups where a rack is unknown, as a rate; None before the first measurement."""
-        window = self.window_seconds
-        return self.totals.unknown_bytes / window if window > 0 else None
+        unknown, window = self.totals.unknown_bytes, self.window_seconds
+        return unknown / window if unknown is not None and window > 0 else None
 
     @property
     def saved_dollars_per_month(self) -> float | None:
         """What the agent saves over all groups; None if it is known of no group."""
-        return _sum_of_known(group.saved_dollars_per_month for group in self.groups)
-
-
-def _sum_of_known(values: Iterable[_Number | None]) -> _Number | None:
-    known = [value for value in values if value is not None]
-    return sum(known[1:], known[0]) if known else None
-
-
-def _sum_if_known(values: Iterable[_Number | None]) -> _Number | None:
-    """Return the sum; None if one of the values is not known."""
-    values = list(values)
-    return None if None in values else _sum_of_known(values)
+        return total_of(group.saved_dollars_per_month for group in self.groups)
 
 
 _JSON: Final = TypeAdapter(Report)

@@ -128,8 +128,8 @@ def _advice(assignor: str, offered: ServerAssignors, change: str) -> str:
 
 def _saves(report: Report, cost: GroupCost, share: float) -> float | None:
     """Return what the same bytes would cost less per month with this cross-rack share; None if not known."""
-    if cost.dollars_per_month is None or cost.cross_rack_bytes is None:
+    if cost.known_bytes is None or cost.cross_rack_bytes is None:
         return None
-    would_cross = share * (cost.wire_bytes - cost.unknown_bytes)
+    would_cross = share * cost.known_bytes
     saved = per_month(report.prices.dollars(cost.cross_rack_bytes - would_cross), report.window_seconds)
     return None if saved is None else max(0.0, saved)

@@ -8,15 +8,19 @@ groups are assigned are in `verify_assignments`, those of how members and replic
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from samerack.cluster.racks import sends_rack_only_in_fetch
 from samerack.cluster.view import NoRack
 from samerack.common import words
-from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
+from samerack.common.records import LEADING
+from samerack.reporting.amounts import total_of
+from samerack.reporting.counterfactual import Cure, fetchers, fetching, named, needing, placed, saved, unserved
+from samerack.reporting.evidence import Evidence, dollars_per_month, in_group
 from samerack.reporting.findings import Code, Finding, Findings
+from samerack.reporting.report import GroupCost
 from samerack.reporting.serving import ServedElsewhere
 from samerack.reporting.verify_assignments import (
     assignor_on_some_brokers,
@@ -26,7 +30,7 @@ from samerack.reporting.verify_assignments import (
     group_full,
     no_common_protocol,
 )
-from samerack.reporting.verify_racks import RackNames, names_of, rack_names
+from samerack.reporting.verify_racks import names_of, rack_names
 from samerack.reporting.verify_spread import spread_over_racks
 from samerack.traffic.snapshot import GroupTraffic
 
@@ -40,18 +44,21 @@ _SET_RACK: Final = (
 _PRICE_WHAT_IS_AVOIDABLE: Final = frozenset({Code.AT_RANDOM_BASELINE, Code.BROKER_ASSIGNED, Code.NO_COMMON_PROTOCOL})
 """Findings that name the cause of `avoidable-traffic`, with its price: the same dollars are not counted twice."""
 
+_THEN_PLANS: Final = "Alone this saves nothing now; what plans save is known once racks are"
+_FETCH_FIRST: Final = "client.rack in the members, and racks.fetch_with_rack for clients that show their group none"
+
 Check = Callable[[Evidence], Iterator[Finding]]
 
 
 def verdict(evidence: Evidence) -> Findings:
-    """Return all findings, the most expensive first."""
+    """Return all findings, first the one whose cure alone saves most now."""
     totals = evidence.report.totals
     found = [finding for check in CHECKS for finding in check(evidence)]
     priced = {finding.where for finding in found if finding.code in _PRICE_WHAT_IS_AVOIDABLE}
     found += [finding for finding in avoidable_traffic(evidence) if finding.where not in priced]
     if evidence.report.prices.dollars_per_byte == 0:
         found = [replace(finding, costs=False, dollars_per_month=None) for finding in found]
-    found.sort(key=lambda finding: (not finding.costs, -(finding.dollars_per_month or 0.0)))
+    found.sort(key=_by_saving)
     return Findings(
         findings=tuple(found),
         groups=len(evidence.snapshot.groups),
@@ -61,9 +68,15 @@ def verdict(evidence: Evidence) -> Findings:
         dollars_per_month=totals.dollars_per_month,
         avoidable_dollars_per_month=totals.avoidable_dollars_per_month,
         unknown_bytes=totals.unknown_bytes,
+        unmeasured_groups=totals.unmeasured_groups,
         guessed_dollars_per_month=totals.guessed_dollars_per_month,
         bootstrap=evidence.report.bootstrap,
     )
+
+
+def _by_saving(finding: Finding) -> tuple[bool, bool, float]:
+    dollars = finding.dollars_per_month
+    return not finding.costs, dollars == 0, -(dollars or 0.0)  # what is not known stands before what saves nothing
 
 
 def _brokers_without_rack(evidence: Evidence) -> Iterator[Finding]:
@@ -83,30 +96,63 @@ def _selector(evidence: Evidence) -> Iterator[Finding]:
         len(partition.replicas) > 1 for topic in evidence.snapshot.cluster.topics.values() for partition in topic
     )
     if evidence.snapshot.rack_aware_fetch is False and spread and len(evidence.racks) > 1:
-        yield Finding(
+        finding = Finding(
             code=Code.NO_RACK_AWARE_SELECTOR,
             where="brokers",
             cause="not every broker has a rack-aware replica.selector.class: consumers read from leaders only, "
             "although topics have replicas in other racks",
             cure=f"set replica.selector.class={_SELECTOR} on every broker and restart them one by one (KIP-392)",
         )
+        saves = _by_fetching(evidence, fetchers)
+        if saves is None or saves > 0:
+            yield replace(finding, dollars_per_month=saves)
+        else:
+            yield needing(finding, _FETCH_FIRST if _by_fetching(evidence, _everybody) else "")
+
+
+def _by_fetching(evidence: Evidence, who: Callable[[GroupTraffic], frozenset[str]]) -> float | None:
+    """Return what all groups would save if any replica in their rack served some of their members."""
+    return total_of(saved(evidence, group, cost, fetching(who(group))) for group, cost in evidence.pairs)
+
+
+def _everybody(group: GroupTraffic) -> frozenset[str]:
+    return frozenset(member.id for member in group.members)
 
 
 def _racks(evidence: Evidence) -> Iterator[Finding]:
     for group, cost in evidence.pairs:
-        found = (_of_names(evidence, group, names) for names in names_of(evidence, group))
-        yield from priced_within(unexplained_dollars(evidence, group, cost), found)
+        for names in names_of(evidence, group):
+            finding = Finding(
+                code=names.code,
+                where=in_group(group),
+                cause=names.cause,
+                cure=names.cure,
+                guessed=names.code is not Code.RACKS_DIFFER_IN_CASE,
+            )
+            folded = {rack.casefold(): rack for rack in evidence.racks}
+            right = {rack: folded.get(rack.casefold(), "") for rack in names.racks}
+            mine = fetchers(group) & {member.id for member in group.members if member.rack.rack in names.racks}
+            yield _once_known(evidence, group, cost, finding, named(right), mine)
 
 
-def _of_names(evidence: Evidence, group: GroupTraffic, names: RackNames) -> Finding:
-    crossing = (flow for flow in group.flows if flow.key.cross_rack and flow.key.client_rack in names.racks)
-    return Finding(
-        code=names.code,
-        where=in_group(group),
-        cause=names.cause,
-        cure=names.cure,
-        dollars_per_month=dollars_per_month(evidence, sum(flow.volume.wire_bytes for flow in crossing)),
-    )
+def _once_known(  # noqa: PLR0913, PLR0917 - a finding of a group, and what its cure does
+    evidence: Evidence, group: GroupTraffic, cost: GroupCost, finding: Finding, known: Cure, fetch: Collection[str]
+) -> Finding:
+    """Return a finding with what is saved once racks of members are known: those that fetch with theirs can be served.
+
+    A group that the agent leads is planned anew, too; what other plans save then is not known before.
+    """
+    served = bool(evidence.snapshot.rack_aware_fetch)
+    nearer = fetching(fetch)
+    if cost.role == LEADING:
+        saves = saved(evidence, group, cost, lambda problem: nearer(known(problem)) if served else known(problem))
+    else:
+        saves = saved(evidence, group, cost, nearer, beside=lambda problem: unserved(known(problem), fetch))
+        if saves and not served:
+            return needing(finding, Code.NO_RACK_AWARE_SELECTOR.value)
+    if saves == 0:
+        return replace(finding, dollars_per_month=saves, cure=f"{finding.cure}. {_THEN_PLANS}")
+    return replace(finding, dollars_per_month=saves)
 
 
 def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
@@ -115,25 +161,25 @@ def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
         bare = [member for member in group.members if member.rack.rack is None]
         if not bare or len(evidence.racks) < 2:
             continue
-        fetching = [one for one in bare if group.kind == "classic" and sends_rack_only_in_fetch(one.client_id)]
-        others = [member for member in bare if member not in fetching]
+        in_fetch = [one for one in bare if group.kind == "classic" and sends_rack_only_in_fetch(one.client_id)]
+        others = [member for member in bare if member not in in_fetch]
         for members, code, cause, cure in (
             (others, Code.MEMBERS_WITHOUT_RACK, "have no rack", _SET_RACK),
-            (fetching, Code.RACK_ONLY_IN_FETCH, "send a rack with fetches only, if any", _name_racks(evidence.racks)),
+            (in_fetch, Code.RACK_ONLY_IN_FETCH, "send a rack with fetches only, if any", _name_racks(evidence.racks)),
         ):
             if not members:
                 continue
             names = ", ".join(sorted({member.client_id for member in members})[:3])
-            guess = cost.guessed_dollars_per_month
-            yield Finding(
+            finding = Finding(
                 code=code,
                 where=in_group(group),
-                cause=f"{len(members)} of {len(group.members)} members {cause} ({names}): they get any partition"
-                + ("" if guess is None else "; priced as read at random"),
+                cause=f"{len(members)} of {len(group.members)} members {cause} ({names}): they get any partition",
                 cure=cure,
-                dollars_per_month=None if guess is None else guess * len(members) / len(bare),
-                guessed=guess is not None,
+                guessed=True,
             )
+            ids = {member.id for member in members}
+            known = placed(ids) if cost.role == LEADING else lambda problem: problem
+            yield _once_known(evidence, group, cost, finding, known, ids)
 
 
 def _name_racks(racks: Sequence[str]) -> str:

@@ -9,12 +9,15 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from samerack.cluster.group import EAGER, no_room_reason
+from samerack.cluster.group import CONSUMER, EAGER, GroupView, MemberView, no_room_reason
+from samerack.cluster.joining import refusal
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common.records import FOLLOWING, LEADING
+from samerack.protocol.values import Subscription
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
+from samerack.reporting.serving import MIN_SHARE
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.snapshot import GroupTraffic
@@ -100,6 +103,11 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
     """Find groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
     for group, cost in evidence.pairs:
         if group.kind == _CONSUMER and cost.server is not None and cost.avoidable_share:
+            is_used, then, now = group.assignor == ASSIGNOR, cost.server.share, group.shares.present
+            if not is_used and then is not None and now is not None and now - then <= MIN_SHARE:
+                continue  # samerack's assignor there would change nothing now: leaders alone serve, or no rack is sent
+            saves, most = cost.server.saves_dollars_per_month, cost.avoidable_dollars_per_month
+            alone = None if saves is None or most is None else min(saves, most)
             regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
             under = "" if cost.server.share is None else f", {cost.server.share:.0%} with samerack's assignor"
             yield Finding(
@@ -108,7 +116,7 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
                 f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would do{under}",
                 cure=cost.server.advice,
-                dollars_per_month=cost.avoidable_dollars_per_month,
+                dollars_per_month=most if is_used else alone,
             )
 
 
@@ -131,7 +139,7 @@ def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
 def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
     """Find groups that read more across racks than under the best plan, whatever the cause is."""
     for group, cost in evidence.pairs:
-        if cost.avoidable_share:
+        if cost.avoidable_share and group.kind != _CONSUMER:
             yield Finding(
                 code=Code.AVOIDABLE,
                 where=in_group(group),
@@ -159,12 +167,37 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
         return (
             f"the agent is to lead it, and is {cost.role}: its page and {command('health', '--ready')} say why; {plan}"
         )
+    if refused := refusal(_as_described(group), evidence.leading):
+        return f"let the agent lead it, which now stays out of it: {refused}"
     if evidence.by == "leading-agent":
         return f"let the agent lead it: add {json.dumps(group.group)} to `groups` in its settings; {plan}"
     run = f"let the agent lead it: {command('run', '--group', group.group, bootstrap=bootstrap)}"
     if evidence.by == "observing-agent":
         run += ", instead of this agent, which leads no group, or beside it with a `web.port` of its own"
     return f"{run}; {plan}"
+
+
+def _as_described(group: GroupTraffic) -> GroupView:
+    """Return a classic group as its coordinator describes it, as far as the agent's rule for joining needs it."""
+    return GroupView(
+        name=group.group,
+        state=group.state,
+        protocol_type=CONSUMER,
+        protocol=group.assignor,
+        members=tuple(
+            MemberView(
+                id=member.id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscription=Subscription(version=member.version, topics=tuple(member.topics))
+                if member.topics
+                else None,
+                assigned=member.owned,
+            )
+            for member in group.members
+        ),
+    )
 
 
 def _how_to_share(assignor: str, offered: Sequence[str]) -> str:

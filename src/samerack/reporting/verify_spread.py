@@ -15,10 +15,12 @@ import numpy as np
 
 from samerack.assignors.problem import NOBODY, Problem
 from samerack.common import words
+from samerack.common.records import LEADING
 from samerack.planning.mode import mode_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import share_with_every_replica, together_and_apart
-from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
+from samerack.reporting.counterfactual import fetching, needing, priced, replicas_in
+from samerack.reporting.evidence import Evidence, dollars_per_month, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.reporting.serving import MIN_SHARE
@@ -68,7 +70,7 @@ def spread_over_racks(evidence: Evidence) -> Iterator[Finding]:
             continue
         if not {member.rack.rack for member in group.members} & set(evidence.racks) or names_of(evidence, group):
             continue  # rack names that match none of a broker are another finding, which has the price
-        yield from priced_within(unexplained_dollars(evidence, group, cost), _causes(evidence, group, cost))
+        yield from _causes(evidence, group, cost)
 
 
 def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterator[Finding]:
@@ -83,7 +85,7 @@ def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterato
     elif spread is not None and any_replica is not None and spread.share - any_replica > MIN_SHARE:
         yield _leaders(evidence, group, cost, spread, any_replica)
     least = any_replica if any_replica is None or ideal is None else min(any_replica, ideal.share_if_even)
-    if least is not None and least > MIN_SHARE:
+    if least is not None and least > MIN_SHARE and evidence.racks_complete:  # else replicas there may just be away
         yield _replicas(evidence, group, cost, least, even=ideal is not None)
     yield from _copartitioning(evidence, group, cost)
 
@@ -105,43 +107,47 @@ def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> Ra
 def _members(evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: RackSpread) -> Finding:
     show = command("plan", "--curve", group=group.group, bootstrap=evidence.report.bootstrap)
     curve = f"; or let some have more than others: {show}"
-    return Finding(
+    finding = Finding(
         code=Code.UNEVEN_OVER_RACKS,
         where=in_group(group),
         cause=f"{uneven_in_words(spread)}; {_by_rack(spread)}",
         cure=cure_of_uneven(spread) + (curve if group.kind == "classic" else ""),
         dollars_per_month=_dollars(evidence, cost, spread.share - spread.share_if_even),
     )
+    # who reads as at random does so wherever members are: only plans by racks make use of it
+    return needing(finding, "let the agent lead it") if cost.avoidable_share and cost.role != LEADING else finding
 
 
 def _leaders(
     evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: RackSpread, any_replica: float
 ) -> Finding:
     silent = sum(not member.rack.fetches_with_rack for member in group.members)
+    many = f"{silent} of {len(group.members)} members"
+    who = f"{many} are not known to fetch with their rack, so only" if silent else "only"
     leaders = ", ".join(f"{one.rack} {one.leaders}" for one in spread.racks[:_MAX_RACKS])
-    return Finding(
+    finding = Finding(
         code=Code.UNEVEN_OVER_RACKS,
         where=in_group(group),
-        cause=f"{silent} of {len(group.members)} members are not known to fetch with their rack, so only leaders are "
-        f"near them ({leaders}): any balanced plan reads at least {spread.share:.0%} across racks, {any_replica:.0%} "
+        cause=f"{who} leaders are near them ({leaders}): any balanced plan reads at least {spread.share:.0%} across "
+        f"racks, {any_replica:.0%} "
         "if any replica in their rack served them",
         cure="set client.rack; clients that have it and do not show it to the group belong in racks.fetch_with_rack. "
         "Or spread leaders like members: kafka-leader-election.sh --election-type preferred",
-        dollars_per_month=_dollars(evidence, cost, spread.share - any_replica),
     )
+    return priced(evidence, group, cost, finding, fetching({member.id for member in group.members}))
 
 
 def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: float, *, even: bool) -> Finding:
     also = ", also with members spread evenly" if even else ""
     worst = "" if group.problem is None else _worst_topics(group.problem)
-    return Finding(
+    finding = Finding(
         code=Code.REPLICAS_PREVENT_LOCALITY,
         where=in_group(group),
         cause=f"at least {share:.0%} has to cross racks in any balanced plan{also}: {worst}",
         cure="give these topics a replica in each rack (replication factor = racks), or place members like partitions: "
         "most of them where most are",
-        dollars_per_month=_dollars(evidence, cost, share),
     )
+    return priced(evidence, group, cost, finding, replicas_in(evidence.racks))
 
 
 def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterator[Finding]:
@@ -162,7 +168,10 @@ def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) ->
 
 
 def _dollars(evidence: Evidence, cost: GroupCost, share: float) -> float | None:
-    return dollars_per_month(evidence, share * (cost.wire_bytes - cost.unknown_bytes))
+    """Return what a part of the bytes with known racks costs a month, if so many cross racks; None if not known."""
+    if cost.known_bytes is None or cost.cross_rack_bytes is None:
+        return None
+    return dollars_per_month(evidence, min(share * cost.known_bytes, cost.cross_rack_bytes))
 
 
 def _by_rack(spread: RackSpread) -> str:

@@ -14,7 +14,7 @@ from samerack.cluster.group import CONSUMER, MemberView, view_member
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import ClusterView
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import streams_client, streams_tasks
 from samerack.traffic.collect import KeyOf, Partition, plain_key
@@ -81,6 +81,7 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
                     hosts=hosts,
                 ),
                 topics=frozenset(view.subscription.topics if view.subscription is not None else ()),
+                version=view.subscription.version if view.subscription is not None else MAX_VERSION,
                 owned=view.assigned,
                 sessions=_is_java(view.client_id, streams=streams),
                 streams=client,

@@ -30,6 +30,7 @@ HALF = replace(SOUND, present_bytes=0.33, present_partitions=0.33)
 UNIFORM = ServerAssignors(by_broker={1: ("uniform", "range"), 2: ("uniform", "range"), 3: ("uniform", "range")})
 BROKERS = "kafka.example:9092"
 ONLY = Code.RACK_ONLY_IN_FETCH
+IN_EACH = ((A, B, C),) * 6
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
@@ -110,15 +111,18 @@ def test_no_rack_aware_selector() -> None:
 
 
 def test_members_without_rack() -> None:
-    """Members without rack are counted, named by client id, and priced as if assigned at random."""
+    """Members without rack are counted, named by client id, and priced as if they were in each rack alike."""
     bare: Mapping[str, str | None] = {"m1": A, "m2": None, "m3": C}
-    taken = snapshot(group(members=bare, flows=[*NEAR_FLOWS, flow("", A, 3 * GB)], shares=SOUND))
+    made = problem(IN_EACH, bare, NEAR)
+    taken = snapshot(group(members=bare, flows=[*NEAR_FLOWS, flow("", A, 3 * GB)], shares=SOUND, made=made))
     finding = only(taken, Code.MEMBERS_WITHOUT_RACK)
     assert finding.cause.startswith("1 of 3 members have no rack (client-m2)")
     assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
-    guessed = group(members=bare, flows=[flow("", A, 3 * GB)], shares=replace(SOUND, random=None))
-    finding = only(snapshot(guessed), Code.MEMBERS_WITHOUT_RACK)
-    assert (finding.dollars_per_month, "priced" in finding.cause) == (None, False)
+    single = only(snapshot(group(members=bare, flows=[flow("", A, 3 * GB)], shares=SOUND)), Code.MEMBERS_WITHOUT_RACK)
+    assert single.dollars_per_month == 0
+    assert "Alone this saves nothing now; what plans save is known once racks are" in single.cure
+    unknown = replace(group(members=bare, flows=[flow("", A, 3 * GB)], shares=SOUND), problem=None)
+    assert only(snapshot(unknown), Code.MEMBERS_WITHOUT_RACK).dollars_per_month is None
 
 
 def with_client(taken: GroupTraffic, client_id: str) -> GroupTraffic:
@@ -129,7 +133,9 @@ def with_client(taken: GroupTraffic, client_id: str) -> GroupTraffic:
 @pytest.mark.parametrize("client_id", ["kafka-python-3.0.12", "aiokafka-0.14.0", "sarama", "kafkajs"])
 def test_members_whose_client_sends_its_group_no_rack(client_id: str) -> None:
     """They may have `client.rack`, which their fetches alone carry: the cure are the settings that say so."""
-    bare = group(members=dict.fromkeys(("m1", "m2", "m3")), flows=[flow("", A, 3 * GB)], shares=Shares(random=2 / 3))
+    members = dict.fromkeys(("m1", "m2", "m3"))
+    made = problem(IN_EACH, members, NEAR)
+    bare = group(members=members, flows=[flow("", A, 3 * GB)], shares=Shares(random=2 / 3), made=made)
     first, *others = bare.members
     finding = only(snapshot(with_client(bare, client_id)), ONLY)
     assert finding.cause.startswith(f"3 of 3 members send a rack with fetches only, if any ({client_id})")
@@ -252,9 +258,26 @@ def test_a_protocol_that_the_agent_could_offer_has_that_as_its_cure() -> None:
     assert "add 'cooperative-sticky' to leading.protocols" in finding.cure
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_group_that_the_agent_would_not_join_is_not_advised_to_be_led(allowed: bool) -> None:  # noqa: FBT001 - both cases
+    """Aiokafka's `roundrobin` sends subscriptions of version 0: the agent refuses it, and the advice says the same."""
+    crossing = group(assignor="roundrobin", flows=[flow(A, B, GB)], shares=HALF)
+    old = tuple(replace(one, version=0, topics=frozenset({"clicks"})) for one in crossing.members)
+    leading = LeadingSettings(allow_roundrobin_v0=allowed)
+    (finding,) = verdict_of(snapshot(replace(crossing, members=old)), leading=leading).findings
+    assert ("samerack run" in finding.cure) is allowed
+    refused = "which now stays out of it: its members use roundrobin with subscription v0"
+    assert (refused in finding.cure) is not allowed
+    assert ("set leading.allow_roundrobin_v0" in finding.cure) is not allowed
+    kafkajs = snapshot(group(assignor="RoundRobinAssigner", flows=[flow(A, B, GB)], shares=HALF))
+    assert "only from its first generation: stop all consumers" in only(kafkajs, Code.AVOIDABLE).cure
+
+
 def test_another_finding_does_not_hide_what_is_avoidable() -> None:
     """A group with a member without rack, or with racks that never meet, also gets what a better plan would save."""
-    mixed = group(members={**SPREAD, "m4": None}, flows=[flow(A, B, GB), flow("", A, GB)], shares=RANDOM)
+    members = {**SPREAD, "m4": None}
+    made = problem(IN_EACH, members, {"m1": (0, 1, 2), "m4": (3, 4, 5)})
+    mixed = group(members=members, flows=[flow(A, B, GB), flow("", A, GB)], shares=RANDOM, made=made)
     bare, avoidable = found(snapshot(mixed))
     assert [(one.code, one.guessed) for one in (bare, avoidable)] == [
         (Code.MEMBERS_WITHOUT_RACK, True),
@@ -263,11 +286,13 @@ def test_another_finding_does_not_hide_what_is_avoidable() -> None:
     assert [bare.dollars_per_month, avoidable.dollars_per_month] == [
         pytest.approx(monthly(share * GB)) for share in (2 / 3, 0.66)
     ]
-    folded = group(members={"m1": "Rack-A", "m2": B, "m3": C}, flows=[flow(B, C, GB)], shares=HALF)
+    racks = {"m1": "Rack-A", "m2": B, "m3": C}
+    made = problem(((B, A), (B,), (C,)) * 2, racks, NEAR)
+    folded = group(members=racks, flows=[flow(B, C, GB), flow("Rack-A", A, GB)], shares=HALF, made=made)
     codes = {one.code: one.dollars_per_month for one in found(snapshot(folded))}
     assert codes.keys() == {Code.RACKS_DIFFER_IN_CASE, Code.AVOIDABLE}
-    assert codes[Code.AVOIDABLE] == pytest.approx(monthly(0.33 * GB))
-    assert codes[Code.RACKS_DIFFER_IN_CASE] == 0  # its members read nothing
+    assert codes[Code.AVOIDABLE] == pytest.approx(monthly(0.66 * GB))
+    assert codes[Code.RACKS_DIFFER_IN_CASE] == pytest.approx(monthly(GB))
 
 
 def test_the_total_of_verify_is_that_of_cost() -> None:
@@ -377,7 +402,7 @@ THIRD = replace(SOUND, present_bytes=1 / 3, present_partitions=1 / 3, optimal=1 
 def uneven(racks: Mapping[str, str | None] = UNEVEN, *, any_replica: bool = True, **traits: Any) -> GroupTraffic:
     """A group of one partition a member, which reads near what it can."""
     racks_of = [[str(RACKS[broker]) for broker in one] for one in traits.pop("replicas", ROTATED_BROKERS)]
-    made = problem(racks_of, racks, {}, reads_any_replica=any_replica)
+    made = problem(racks_of, racks, {name: (at,) for at, name in enumerate(racks)}, reads_any_replica=any_replica)
     return group(members=racks, flows=[flow(A, B, GB)], shares=traits.pop("shares", THIRD), made=made, **traits)
 
 
@@ -457,20 +482,31 @@ def test_each_cause_has_its_part_of_what_must_cross() -> None:
     assert (members.code, others.code) == (Code.UNEVEN_OVER_RACKS, Code.REPLICAS_PREVENT_LOCALITY)
     assert "50% across racks (6 of 12 partitions), 33% if members were spread evenly" in members.cause
     assert "at least 33% has to cross racks in any balanced plan, also with members spread evenly" in others.cause
-    total = monthly(GB / 2)
-    assert (members.dollars_per_month or 0) + (others.dollars_per_month or 0) == pytest.approx(total)
+    assert members.dollars_per_month == pytest.approx(monthly(GB / 6))
+    assert others.dollars_per_month == 0, "members in the only rack whose bytes were measured read near"
 
 
 def test_uneven_members_whose_racks_are_not_known_are_another_finding() -> None:
     """A member without rack, or in a rack without brokers, is reported as that; even numbers would be a guess."""
     for taken in (
-        snapshot(uneven({**UNEVEN, "m7": None})),
+        snapshot(uneven({f"m{at}": rack for at, rack in enumerate((*UNEVEN.values(), None)) if at != 1})),
         snapshot(uneven({**UNEVEN, "m6": "x"})),
-        snapshot(uneven(), brokers={1: A, 2: B, 3: NoRack.UNKNOWN}),
     ):
         codes = [one.code for one in found(taken)]
         assert Code.UNEVEN_OVER_RACKS not in codes
         assert codes
+
+
+def test_replicas_on_a_broker_that_is_away_are_not_missing() -> None:
+    """After a roll leaders were on two of three brokers, and "no partition has a replica" in the third was untrue."""
+    replicas = ((1, 2, 3), (2, 1, 3), (1, 3, 2)) * 2
+    made = problem([[str(RACKS[one]) for one in each if one != 3] for each in replicas], SPREAD, RANGE)
+    taken = group(flows=[flow(A, B, GB), flow(A, A, GB)], shares=THIRD, made=made)
+    known: Mapping[int, Rack] = {1: A, 2: B}
+    for brokers in (known, {**known, 3: NoRack.UNKNOWN}):
+        for aware in (True, False):
+            away = snapshot(taken, replicas=replicas, brokers=brokers, rack_aware_fetch=aware)
+            assert "have no replica" not in " ".join(one.cause for one in found(away))
 
 
 def thirty_topics(assignor: str = "range") -> GroupTraffic:

@@ -54,6 +54,9 @@ def test_classic_groups_carry_the_consumer_protocol() -> None:
         racks=RACKS,
         agent="samerack",
     )
+    assert [one.version for one in group.members] == [3, 3], (
+        "by which an agent knows clients whose leader may fail on it"
+    )
     assert [(one.id, one.rack.rack, one.rack.source) for one in group.members] == [
         ("m1", "a", "subscription"),
         ("m2", "b", "client-id"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.agent.leading.order import (
+from samerack.cluster.member_order import (
     front_is_free,
     is_exposed,
     is_first,

@@ -1,0 +1,162 @@
+"""What a group would read across racks if one thing were other than it is: by that each cure has its price.
+
+A cure changes the group's problem: where members are, what may serve them, where replicas are. Partitions stay with
+their owners, unless the agent leads the group: it would plan anew. A member whose rack nobody knows is taken to be in
+each rack of the brokers alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.problem import NOBODY, AssignmentError, FloatArray, Int32Array, Problem
+from samerack.common.records import LEADING
+from samerack.planning.byte_shares import row_of
+from samerack.planning.deadline import assign_aside
+from samerack.planning.rack_spread import with_racks
+from samerack.reporting.evidence import Evidence, dollars_per_month
+from samerack.reporting.findings import Code, Finding
+from samerack.reporting.report import GroupCost
+from samerack.traffic.snapshot import GroupTraffic
+
+Cure: TypeAlias = Callable[[Problem], Problem]
+"""Returns a group's problem as a cure makes it."""
+
+
+def saved(
+    evidence: Evidence, group: GroupTraffic, cost: GroupCost, cure: Cure, *, beside: Cure | None = None
+) -> float | None:
+    """Return the dollars a month that a cure alone saves now, or saves beside another one; None if not known.
+
+    What the members in each rack read has its own measured bytes, also what those read whose rack is unknown.
+    """
+    problem = group.problem
+    if problem is None or cost.unknown_bytes is None or not evidence.racks or not evidence.racks_complete:
+        return None
+    bare = problem.member_rack == NOBODY
+    problem = with_racks(replace(problem, reads_any_replica=problem.reads_any_replica & ~bare), evidence.racks)
+    readers = np.append(problem.member_rack, np.int32(NOBODY))[problem.owner]  # the rack of each owner now
+    if beside is not None:
+        problem = beside(problem)
+    rates = row_of(problem, group.long_run_rates)
+    row = rates if rates.any() else np.ones(len(problem.owner))
+    less = row * (_crossing(evidence, cost, problem, row) - _crossing(evidence, cost, cure(problem), row))
+    owned = problem.owner != NOBODY
+    if not owned.any():
+        return None
+    nearer = 0.0
+    for rack, size in _read_in_racks(group).items():
+        mine = owned & (readers == (problem.racks.index(rack) if rack in problem.racks else NOBODY))
+        nearer += float(less[mine].sum()) / float(row[mine].sum()) * size if row[mine].any() else 0.0
+    at_most = (cost.cross_rack_bytes or 0) + cost.unknown_bytes
+    return dollars_per_month(evidence, min(max(0, round(nearer)), at_most))
+
+
+def _read_in_racks(group: GroupTraffic) -> Mapping[str, int]:
+    """Return what members in each rack, "" if unknown, read from replicas with known racks, in bytes."""
+    sizes: Counter[str] = Counter()
+    for flow in group.flows:
+        if flow.key.replica_rack:
+            sizes[flow.key.client_rack] += flow.volume.wire_bytes
+    return sizes
+
+
+def priced(evidence: Evidence, group: GroupTraffic, cost: GroupCost, finding: Finding, cure: Cure) -> Finding:
+    """Return a finding with the price of its cure alone; one that saves nothing says which it needs first, if any."""
+    alone = saved(evidence, group, cost, cure)
+    if alone is None or alone > 0:
+        return replace(finding, dollars_per_month=alone)
+    selector = evidence.snapshot.rack_aware_fetch is False and saved(
+        evidence, group, cost, cure, beside=fetching(fetchers(group))
+    )
+    return needing(finding, Code.NO_RACK_AWARE_SELECTOR.value if selector else "")
+
+
+def needing(finding: Finding, first: str) -> Finding:
+    """Return a finding whose cure alone saves nothing now, with what it needs first; without that it costs nothing."""
+    if not first:
+        cause = f"{finding.cause}. Its cure alone saves nothing now"
+        return replace(finding, costs=False, dollars_per_month=0.0, cause=cause)
+    return replace(finding, dollars_per_month=0.0, cure=f"alone this saves nothing now, first {first}: {finding.cure}")
+
+
+def fetchers(group: GroupTraffic) -> frozenset[str]:
+    """Return the members that are known to fetch with their rack."""
+    return frozenset(member.id for member in group.members if member.rack.fetches_with_rack)
+
+
+def fetching(members: Collection[str]) -> Cure:
+    """Return the cure by which any replica in their rack serves these members."""
+
+    def cure(problem: Problem) -> Problem:
+        reads = np.array([member in members for member in problem.members], np.bool_)
+        return replace(problem, reads_any_replica=problem.reads_any_replica | reads)
+
+    return cure
+
+
+def unserved(problem: Problem, members: Collection[str]) -> Problem:
+    """Return the problem as it is while leaders alone serve these members."""
+    reads = np.array([member in members for member in problem.members], np.bool_)
+    return replace(problem, reads_any_replica=problem.reads_any_replica & ~reads)
+
+
+def placed(members: Collection[str]) -> Cure:
+    """Return the cure by which these members are in the racks of replicas in turn."""
+
+    def cure(problem: Problem) -> Problem:
+        mine = np.array([member in members for member in problem.members], np.bool_)
+        racks = np.flatnonzero(problem.replica_racks.any(axis=0))
+        member_rack = problem.member_rack.copy()
+        member_rack[mine] = np.resize(racks if len(racks) else np.array([NOBODY]), int(mine.sum()))
+        return replace(problem, member_rack=member_rack)
+
+    return cure
+
+
+def named(names: Mapping[str, str]) -> Cure:
+    """Return the cure by which members in racks of the first names are in those of the second, "" any of a broker."""
+
+    def cure(problem: Problem) -> Problem:
+        places = np.arange(len(problem.racks), dtype=np.int32)
+        for wrong, right in names.items():
+            if wrong in problem.racks:
+                places[problem.racks.index(wrong)] = problem.racks.index(right) if right in problem.racks else NOBODY
+        moved: Int32Array = np.append(places, np.int32(NOBODY))[problem.member_rack]
+        return replace(problem, member_rack=moved)
+
+    return cure
+
+
+def replicas_in(racks: Collection[str]) -> Cure:
+    """Return the cure by which each partition has a replica in each of these racks."""
+    return lambda problem: replace(
+        problem, replica_racks=problem.replica_racks | np.array([rack in racks for rack in problem.racks], np.bool_)
+    )
+
+
+def _crossing(evidence: Evidence, cost: GroupCost, problem: Problem, row: FloatArray) -> FloatArray:
+    """Return [P] the probability that a partition is read across racks; `row` [P] is what is read of each."""
+    now = _expected(evidence, problem, problem.owner)
+    if cost.role != LEADING:
+        return now
+    try:
+        planned = _expected(evidence, problem, assign_aside("optimal", problem))
+    except AssignmentError:
+        return now
+    return planned if float(row @ planned) < float(row @ now) else now
+
+
+def _expected(evidence: Evidence, problem: Problem, owner: Int32Array) -> FloatArray:
+    crossing = cross_rack_mask(problem, owner) & (problem.leader_rack != NOBODY)
+    anywhere = (owner != NOBODY) & (problem.member_rack[owner] == NOBODY)
+    brokers = np.array([rack in evidence.racks for rack in problem.racks], np.bool_)
+    near = np.where(problem.reads_any_replica[owner], problem.replica_racks[:, brokers].sum(axis=1), 1)
+    expected: FloatArray = np.where(anywhere, 1.0 - near / len(evidence.racks), crossing)
+    return expected
