@@ -14,12 +14,13 @@ from kafka.net.selector import NetworkSelector
 
 from samerack.auth.bearer import TokenError
 from samerack.cluster.connections import Connections, Refusals, identity_of
-from samerack.cluster.diagnosis import Diagnoses, why_hopeless
+from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unadvertised
 from samerack.cluster.refusals import refusal
 from samerack.common.errors import AgentError, one_line
 
 _REFUSALS: Final = Refusals()
 _DIAGNOSES: Final = Diagnoses()
+_LONG_SECONDS: Final = 2.0
 
 
 def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
@@ -28,7 +29,7 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
     Raises:
         RefusedError: A bootstrap server refuses the agent, the agent refuses the server, or there is no token for it.
         AgentError: No bootstrap server answers within `timeout` seconds, or none will: after the first failure a
-            command asks for the causes, see `go_on_trying`.
+            command asks for the causes, see `go_on_trying`. Or none of the brokers accepts a connection.
     """
     identity, servers = identity_of(config), config.get("bootstrap_servers")
     _REFUSALS.check(identity)
@@ -57,6 +58,9 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
         raise AgentError(f"kafka {said}") from error
     _REFUSALS.forget(identity)
     _DIAGNOSES.forget(identity)
+    if _DIAGNOSES.end_attempts and (unreachable := why_unadvertised(manager.advertised())):
+        close(client)
+        raise AgentError(f"kafka {servers}: {unreachable}")
     return client
 
 
@@ -66,9 +70,9 @@ def go_on_trying() -> None:
 
 
 def _why_hopeless(manager: Connections, attempt: Future) -> str:
-    """Wait until a connection is made or one has failed; return why no server is worth another attempt."""
+    """Wait until a connection is made or one has failed, or it takes long; return why no server is worth another."""
     attempt.add_both(lambda _: manager.any_outcome.set())
-    manager.any_outcome.wait()
+    manager.any_outcome.wait(_LONG_SECONDS)  # a server that answers, but not with brokers, fails no connection
     if attempt.is_done or refusal(manager.last_failure, manager.config):
         return ""
     why = why_hopeless(manager.config)

@@ -58,6 +58,11 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             self._auth_failures.pop(node_id, None)
         super().maybe_raise_auth_failure(node_id)
 
+    def advertised(self) -> list[tuple[str, int]]:
+        """Return the addresses that brokers advertise; none if the address that answered is among them."""
+        found = {(one.host, one.port) for one in self.cluster.brokers()}
+        return [] if found & {(one.host, one.port) for one in self.cluster.bootstrap_brokers()} else list(found)
+
     def drop(self, node_id: Any) -> None:
         """Close the connection to a broker, so that the next request opens another."""
         connection = self._conns.pop(node_id, None)

@@ -12,6 +12,7 @@ import struct
 import threading
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,11 +23,22 @@ from samerack.common.errors import one_line
 _SECONDS: Final = 1.0
 """Per step: a broker in reach answers the versions of its requests at once."""
 _MAX_SERVERS: Final = 3
+_MOST_BYTES: Final = 4096
+"""As much of an answer is read; the versions of all requests are 600 bytes."""
 _AGAIN_SECONDS: Final = 60.0
 _TLS_ALERT: Final = b"\x15"
 _TLS: Final = ("SSL", "SASL_SSL")
 _TLS_OF: Final = {"PLAINTEXT": "SSL, or to SASL_SSL with a login", "SASL_PLAINTEXT": "SASL_SSL"}
 _API_VERSIONS: Final = 18
+_METADATA: Final = 3
+_BROKER_REGISTRATION: Final = 62
+"""A KRaft controller takes it, and no listener for clients does."""
+_CONTROLLER: Final = (
+    "is a KRaft controller's listener, which serves no clients; set kafka.bootstrap.servers to one of the brokers, as "
+    "their advertised.listeners have it"
+)
+_MAX_BROKERS: Final = 16
+_MAX_SHOWN: Final = 3
 _SASL_HANDSHAKE: Final = 17
 _UNSUPPORTED_MECHANISM: Final = 33
 _ILLEGAL_STATE: Final = 34
@@ -90,6 +102,40 @@ def why_hopeless(config: Mapping[str, Any]) -> str:
             return ""
         causes.append(cause)
     return _in_one_line(causes[:_MAX_SERVERS])
+
+
+def why_unadvertised(advertised: Iterable[tuple[str, int]]) -> str:
+    """Return why none of the addresses that brokers advertise accepts a connection, and the cure; empty if one does.
+
+    All are tried at once; an address that is only silent may be far, but so it is for every request.
+    """
+    tried = sorted(set(advertised))[:_MAX_BROKERS]
+    with ThreadPoolExecutor(max_workers=_MAX_BROKERS, thread_name_prefix="advertised") as pool:
+        faults = list(pool.map(_fault_of_address, tried))
+    if not tried or "" in faults:
+        return ""
+    reasons = [f"{host}:{port} ({fault})" for (host, port), fault in zip(tried, faults, strict=True)]
+    shown = ", ".join(reasons[:_MAX_SHOWN])
+    more = f" and {len(tried) - _MAX_SHOWN} more" if len(tried) > _MAX_SHOWN else ""
+    return (
+        f"connected, but the addresses that its brokers advertise cannot be reached from here: {shown}{more}; correct "
+        "advertised.listeners of the brokers, or set kafka.bootstrap.servers to a listener that advertises others"
+    )
+
+
+def _fault_of_address(address: tuple[str, int]) -> str:
+    """Return why an address accepts no connection; "" if it does."""
+    try:
+        _connected(LOOKUPS.begin(*address).result(_SECONDS)).close()
+    except ConnectionRefusedError:
+        return "connection refused"
+    except socket.gaierror:
+        return "no such host"
+    except TimeoutError:
+        return f"no connection within {_SECONDS:g} s"
+    except (OSError, UnicodeError) as error:
+        return one_line(error)
+    return ""
 
 
 def _servers(config: Mapping[str, Any]) -> Sequence[str]:
@@ -169,7 +215,7 @@ def _of_connection(connection: socket.socket, host: str, protocol: str) -> str:
                 "" if speaks else f"no TLS is spoken there; check the port, or set kafka.security.protocol to {plain}"
             )
         with secured:
-            return _of_login(secured, protocol)
+            return _CONTROLLER if _is_controller(_ask(secured, _API_VERSIONS).data) else _of_login(secured, protocol)
     peer = connection.getpeername()[:2]
     versions = _ask(connection, _API_VERSIONS)
     if versions.data[:1] == _TLS_ALERT or (not versions.data and _speaks_tls_at(peer, host)):
@@ -180,6 +226,8 @@ def _of_connection(connection: socket.socket, host: str, protocol: str) -> str:
         raise _SilentError(f"connected, but no answer within {_SECONDS:g} s; check that it is a listener of Kafka")
     if not _is_answer(versions.data):
         return "what answers is no Kafka broker; check the port in kafka.bootstrap.servers"
+    if _is_controller(versions.data):
+        return _CONTROLLER
     return _of_login(connection, protocol)
 
 
@@ -217,12 +265,25 @@ def _ask(connection: socket.socket, key: int) -> _Said:
     body = struct.pack(">hhih", key, version, 1, 8) + b"samerack" + content
     try:
         connection.sendall(struct.pack(">i", len(body)) + body)
-        data = connection.recv(4096)
+        data = connection.recv(_MOST_BYTES)
+        while _is_answer(data) and len(data) < min(_MOST_BYTES, 4 + int.from_bytes(data[:4], "big")):
+            if not (more := connection.recv(_MOST_BYTES - len(data))):
+                break
+            data += more
     except TimeoutError:
         return _Said(b"", ended=False)
     except OSError:
         return _Said(b"", ended=True)
     return _Said(data, ended=not data)
+
+
+def _is_controller(data: bytes) -> bool:
+    """Return whether an ApiVersions response is a KRaft controller's: it has no Metadata."""
+    if not _is_answer(data) or len(data) < 14 or data[8:10] != b"\0\0":
+        return False
+    rows = data[14 : 14 + 6 * int.from_bytes(data[10:14], "big")]
+    keys = {key for key, _, _ in struct.iter_unpack(">hhh", rows[: len(rows) // 6 * 6])}
+    return _BROKER_REGISTRATION in keys and _METADATA not in keys
 
 
 def _is_answer(data: bytes) -> bool:

@@ -9,13 +9,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections
-from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unreachable
+from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unadvertised, why_unreachable
 from samerack.common.errors import AgentError
 from tests.clouds.certificates import Authority
 from tests.unit.agent.leading.scripted import clear_away
@@ -25,7 +27,7 @@ Answering = Callable[[socket.socket], None]
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Answering], str]]:
-    """A function that starts a server and returns its address; each connection is handled once."""
+    """A function that starts a server and returns its address; each connection is handled once, beside the others."""
     with ExitStack() as stack:
 
         def start(answering: Answering) -> str:
@@ -35,9 +37,12 @@ def serve() -> Iterator[Callable[[Answering], str]]:
                 with suppress(OSError):
                     while True:
                         connection, _ = server.accept()
-                        with connection, suppress(OSError):
-                            connection.settimeout(5)
-                            answering(connection)
+                        threading.Thread(target=handle, args=(connection,), daemon=True).start()
+
+            def handle(connection: socket.socket) -> None:
+                with connection, suppress(OSError):
+                    connection.settimeout(5)
+                    answering(connection)
 
             thread = threading.Thread(target=run, daemon=True)
             thread.start()
@@ -262,3 +267,96 @@ def test_brokers_are_asked_for_the_cause_once_a_minute(serve: Callable[[Answerin
     diagnoses.forget(server)
     diagnoses.of(server, config)
     assert len(asked) == 3
+
+
+def controller(connection: socket.socket) -> None:
+    """Answers as the listener of a KRaft controller: it has no Metadata, and ends connections that ask for it."""
+    keys = (1, 17, 18, 36, 52, 53, 54, 55, 58, 60, 62, 63)
+    while request := connection.recv(200):
+        key, version, number = struct.unpack(">hhi", request[4:12])
+        if key != 18:
+            return
+        unsupported = version > 0
+        rows = b"".join(struct.pack(">hhh", one, 0, 4) for one in keys)
+        body = struct.pack(">ihi", number, 35 if unsupported else 0, len(keys)) + rows
+        connection.sendall(struct.pack(">i", len(body)) + body[:9])
+        connection.sendall(body[9:])  # an answer may come in parts
+
+
+def naming(host: str, port: int) -> Answering:
+    """Answers as a broker whose `advertised.listeners` are this address."""
+
+    def answering(connection: socket.socket) -> None:
+        while request := connection.recv(1000):
+            key, version, number = struct.unpack(">hhi", request[4:12])
+            if key == MetadataRequest.API_KEY:
+                answer: Any = MetadataResponse(
+                    throttle_time_ms=0,
+                    brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host=host, port=port, rack=None)],
+                    cluster_id="c",
+                    controller_id=1,
+                    topics=[],
+                )
+            else:
+                served = (ApiVersionsRequest, MetadataRequest)
+                rows = [
+                    ApiVersionsResponse.ApiVersion(api_key=one.API_KEY, min_version=0, max_version=3) for one in served
+                ]
+                answer = ApiVersionsResponse(error_code=0, api_keys=rows, throttle_time_ms=0)
+            answer.API_VERSION = version
+            answer.with_header(number)
+            connection.sendall(answer.encode(header=True, framed=True))
+
+    return answering
+
+
+CONTROLLER = (
+    "is a KRaft controller's listener, which serves no clients; set kafka.bootstrap.servers to one of the brokers"
+)
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_the_listener_of_a_controller(serve: Callable[[Answering], str], tmp_path: Path, *, has_tls: bool) -> None:
+    """It answers, but not to clients, over TLS too."""
+    address = serve(over_tls(tmp_path, controller) if has_tls else controller)
+    assert why(address, "SSL" if has_tls else "PLAINTEXT").startswith(f"{address}: {CONTROLLER}")
+
+
+def test_a_command_whose_server_is_a_controller_ends(
+    serve: Callable[[Answering], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although no connection fails, long before its time is over, and with the setting to change."""
+    monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
+    monkeypatch.setattr(client, "_LONG_SECONDS", 0.1)
+    address = serve(controller)
+    assert refusal_of(address, 20.0).startswith(f"kafka {address}: {CONTROLLER}")
+
+
+def test_a_command_names_advertised_addresses_that_it_cannot_reach(
+    serve: Callable[[Answering], str], closed_port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server answers, and its brokers are elsewhere: what they advertise is to be corrected."""
+    monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
+    host, _, port = closed_port.rpartition(":")
+    message = refusal_of(address := serve(naming(host, int(port))), 600.0)
+    assert message.startswith(
+        f"kafka {address}: connected, but the addresses that its brokers advertise cannot be reached from here: "
+        f"{closed_port} (connection refused); correct advertised.listeners of the brokers"
+    )
+
+
+def test_one_advertised_address_in_reach_is_enough(
+    serve: Callable[[Answering], str], closed_port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker may be down; and none is a fault where brokers name no address."""
+    addresses = [(host, int(port)) for host, _, port in (one.rpartition(":") for one in (closed_port, serve(OPEN)))]
+    assert why_unadvertised(addresses) == ""
+    assert why_unadvertised([]) == ""
+    assert "broker.invalid:1 (no such host)" in why_unadvertised([("broker.invalid", 1)])
+
+    def late(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", late)
+    assert "and 2 more; correct" in why_unadvertised([("127.0.0.1", number) for number in range(1, 6)])
+    assert "127.0.0.1:1 (no connection within 1 s)" in why_unadvertised([("127.0.0.1", 1)])
