@@ -1,4 +1,4 @@
-"""Structured logs on standard error: one event per line, colored text on a terminal, JSON otherwise.
+"""Structured logs on standard error: one event per line, text on a terminal (colored) and from commands, else JSON.
 
 Only this module decides what a log may contain: no SASL requests and responses, no raw bytes of requests, no variables
 of a traceback's frames, and three asterisks in place of each secret of the settings.
@@ -56,10 +56,13 @@ def _time_first(_logger: object, _method: str, event: MutableMapping[str, Any]) 
     return {**{key: event[key] for key in _FIRST if key in event}, **event}
 
 
-def configure(whole: Settings) -> None:
-    """Set up structlog, and send the Kafka libraries' own warnings to the same output."""
+def configure(whole: Settings, *, is_agent: bool = False) -> None:
+    """Set up structlog, and send the Kafka libraries' own warnings to the same output.
+
+    With `auto` an agent writes JSON where no terminal reads it; what a command writes is for people anywhere.
+    """
     settings = whole.log
-    console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
+    console = settings.format == "console" or (settings.format == "auto" and (sys.stderr.isatty() or not is_agent))
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,

@@ -63,7 +63,8 @@ def become(request: RunRequest) -> NoReturn:
 def main(request: RunRequest) -> int:
     """Run the agent; return the exit code."""
     # nothing has begun that would have to be ended in order; process 1 of a container gets no signal without a handler
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+    for number in _HANDLED:
+        signal.signal(number, lambda _number, _frame: sys.exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
     gc.disable()  # all that is loaded stays
     from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - not before signals are handled
@@ -122,7 +123,7 @@ def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool
     from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
     from samerack.cluster.client import go_on_trying  # noqa: PLC0415 - see above
 
-    log.configure(settings)
+    log.configure(settings, is_agent=True)
     go_on_trying()
     program.get_ready(settings)
     source = SettingsSource(settings, read, path=path)
@@ -142,7 +143,7 @@ def _work(source: SettingsSource, observe: bool, line: socket.socket, /, *, obse
     from samerack.common.exits import report_error  # noqa: PLC0415 - see above
 
     try:
-        log.configure(source.settings)
+        log.configure(source.settings, is_agent=True)
         program.run(source, line=line, observing=observe or observing, why=why)
     except (SettingsError, AgentError) as error:
         sys.exit(report_error(error))

@@ -24,6 +24,7 @@ from uvicorn.server import Server
 
 from samerack.agent.web.guard import UNIX_PEER, KnownHosts
 from samerack.common.errors import AgentError
+from samerack.common.fetching import url_of
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 HEAD_SECONDS: Final = 10.0
@@ -152,9 +153,10 @@ class WebServer:
             self._socket.listen()  # two programs may bind the same port, but only one may listen
         except OSError as error:
             self._socket.close()
+            where = url_of(host, port).removeprefix("http://")
             raise AgentError(
-                f"web: {host}:{port}: {error.strerror}; set web.port to a free port (0 for any) and web.host to an "
-                "address of this machine"
+                f"web: {where}: {error.strerror}; set web.port to a free port (0 for any) and web.host to an address "
+                "of this machine"
             ) from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._unix_path = unix

@@ -6,6 +6,7 @@ that something costs money, and 3 that something failed.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points, version
@@ -32,6 +33,8 @@ class _Commands(OneLineErrors):
             return _unloaded(cmd_name)
         else:
             self.commands = {**self.commands, **_commands(_register(cmd_name, f"samerack.{command.module}"))}
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # `cli.start` lets nothing interrupt imports
+                signal.signal(signal.SIGINT, signal.default_int_handler)
         return super().get_command(ctx, cmd_name)
 
     def failure_code(self, command: str | None) -> int:
@@ -90,12 +93,12 @@ def _register(command: str, name: str) -> Callable[[typer.Typer], None]:
 
 def _unloaded(name: str) -> TyperCommand:
     """Return a command that has its name and summary only."""
-    return TyperCommand(name, help=COMMANDS[name].summary)
+    return TyperCommand(name, help=COMMANDS[name].summary, rich_markup_mode=None)
 
 
 def _commands(register: Callable[[typer.Typer], None]) -> dict[str, Any]:
     """Return the commands that a function adds."""
-    gathered = typer.Typer()
+    gathered = typer.Typer(rich_markup_mode=None)
     gathered.callback()(_nothing_first)
     register(gathered)
     return dict(typer.main.get_group(gathered).commands)
@@ -124,6 +127,7 @@ app = typer.Typer(
     name="samerack",
     cls=_Commands,
     no_args_is_help=True,
+    rich_markup_mode=None,  # its help cuts words in narrow terminals
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Keeps Kafka consumer traffic in its own rack (availability zone), for groups of any client language.",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +29,16 @@ class Web(NamedTuple):
 
 
 def main() -> None:
-    """Answer a probe, or run the command."""
+    """Answer a probe, or run the command.
+
+    Until the command is loaded Ctrl-C ends the program at once: there is nothing to end in order, and an import that it
+    interrupts would fail. Characters that the terminal's encoding lacks are shown as `?`.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     name, *arguments = sys.argv[1:] or [""]
     if name == "health" and is_healthy(arguments, os.environ):
         print("ok")  # noqa: T201 - what the command prints

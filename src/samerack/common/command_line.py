@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -13,9 +13,12 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.common.exits import report_error
 from samerack.common.texts import is_utf8
 
+_WHOLE: Final = 1000
+"""More letters than any summary has."""
+
 
 class OneLineErrors(TyperGroup):
-    """Shows our own errors as one line."""
+    """Shows our own errors as one line, and summaries of commands whole."""
 
     def main(self, args: Sequence[str] | None = None, **more: Any) -> Any:  # type: ignore[override]  # all are named
         """Run the command line, if it is text: no message could show, and no broker read, other bytes."""
@@ -24,6 +27,12 @@ class OneLineErrors(TyperGroup):
                 error = SettingsError(f"argument {number}: holds bytes that are no UTF-8; expected a text")
                 sys.exit(report_error(error))
         return super().main(args, **more)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands with their whole summaries, which the library cuts."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(_WHOLE)) for name, one in found if one is not None])
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's Context is click's
         """Run the subcommand."""

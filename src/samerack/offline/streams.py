@@ -22,6 +22,7 @@ from samerack.assignors.streams.evaluate import TaskCost, bill, missing_standbys
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.plugin import identity_assignment
 from samerack.assignors.streams.rules import Obstacle, costs_of, tag_warnings
+from samerack.common.command_line import OneLineErrors
 from samerack.common.console import Console
 from samerack.common.words import plain
 from samerack.offline.json_lines import QuestionError, answer_lines, content_of, one_line_errors
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 streams: Final = typer.Typer(
     name="streams",
+    cls=OneLineErrors,
     no_args_is_help=True,
     help="Place the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
 )

@@ -193,13 +193,19 @@ def json_schema() -> dict[str, Any]:
 def difference(before: Settings, now: Settings) -> dict[str, tuple[Any, Any]]:
     """Return each setting that differs, by dotted key, with its value before and now.
 
-    Values of sections that may hold passwords are not shown, only that they differ.
+    Values of sections that may hold passwords are not shown, only that they differ. What each cluster takes from the
+    whole is named once, and so is what is the first or last in a mapping.
     """
     old, new = (dict(_flat(settings.model_dump(mode="json"))) for settings in (before, now))
-    return {
-        ".".join(key): (_HIDDEN, _HIDDEN) if may_hold_secrets(key) else (old.get(key, _ABSENT), new.get(key, _ABSENT))
+    changes = {
+        key: (old.get(key, _ABSENT), new.get(key, _ABSENT))
         for key in sorted(old.keys() | new.keys())
         if old.get(key, _ABSENT) != new.get(key, _ABSENT)
+    }
+    return {
+        ".".join(key): (_HIDDEN, _HIDDEN) if may_hold_secrets(key) else change
+        for key, change in changes.items()
+        if not (key[0] == "clusters" and change == changes.get(key[2:])) and {} not in change
     }
 
 

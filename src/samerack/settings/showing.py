@@ -51,5 +51,5 @@ class LogSettings(Section):
 
     level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level shown.")
     format: Literal["auto", "console", "json"] = Field(
-        default="auto", description="`auto`: colours on a terminal, one JSON object a line otherwise."
+        default="auto", description="`auto`: text on a terminal and from commands, else one JSON object a line."
     )

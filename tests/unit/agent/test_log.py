@@ -19,7 +19,7 @@ class SaslAuthenticateRequest: pass
 
 def say(level, form):
     settings = Settings(kafka={"bootstrap.servers": "h:1", **SECRETS}, log={"level": level, "format": form})
-    log.configure(settings)
+    log.configure(settings, is_agent=level != "warning")
     logger = structlog.get_logger("leader").bind(group="orders")
     logger.debug("seen")
     logger.info("decision", reason="racks-changed", before=0.25)
@@ -47,7 +47,7 @@ for case in cases:
 """
 """Logs once for each `LEVEL-FORM`, in a fork with its standard output and error in files of this folder, if any."""
 RunAgent: TypeAlias = Callable[[str, str], tuple[str, str]]
-CASES = ("info-auto", "debug-json", "debug-console", "error-console")
+CASES = ("info-auto", "warning-auto", "debug-json", "debug-console", "error-console")
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +80,14 @@ def test_without_a_terminal_each_event_is_a_json_line(run: RunAgent) -> None:
     assert decision["timestamp"].endswith("Z")
     assert lines[3]["exception"][0]["exc_value"] == "broken"
     assert lines[2]["config"] == {"sasl.password": "***", "sasl.oauthbearer.client.secret": "***"}
+
+
+def test_a_command_writes_text_for_people(run: RunAgent) -> None:
+    """Also where no terminal shows it: the lines stand above the table that was asked for."""
+    _, err = run("warning", "auto")
+    assert "from a library" in err
+    assert not any(line.startswith("{") for line in err.splitlines())
+    assert "\x1b" not in err
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

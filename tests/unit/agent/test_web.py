@@ -114,6 +114,8 @@ def test_a_taken_port_names_the_cure(*, listening: bool) -> None:
         port = other.getsockname()[1]
         with pytest.raises(AgentError, match=rf"web: 127\.0\.0\.1:{port}: Address already in use; set web\.port"):
             made(port=port)
+    with pytest.raises(AgentError, match=r"web: \[2001:db8::1\]:0: "):
+        WebServer(Starlette(), host="2001:db8::1", port=0)
     with pytest.raises(AgentError, match=r"web: 192\.0\.2\.1:0: .* web\.host to an address of this machine"):
         made(host="192.0.2.1")
     first = made()  # with the same options, which let an address be used again

@@ -172,3 +172,17 @@ def test_a_change_of_a_password_is_not_shown() -> None:
         {**_BOTH, "clusters": {"east": {"kafka": {**_EAST["kafka"], "sasl.password": "neu"}}, "west": _WEST}}
     )
     assert difference(several(), changed) == {"clusters.east.kafka.sasl.password": ("(not shown)", "(not shown)")}
+
+
+def test_a_change_that_clusters_take_from_the_whole_is_named_once() -> None:
+    """And so is the first entry of a mapping; what differs for one cluster alone is named there."""
+    assert difference(several(), several({**_BOTH, "policy": {"min_saving": 0.2}})) == {
+        "policy.min_saving": (several().policy.min_saving, 0.2)
+    }
+    racks = {"racks": {"client_ids": {"a-*": "a"}}}
+    assert difference(several(), several({**_BOTH, **racks})) == {"racks.client_ids.a-*": ("(not set)", "a")}
+    assert difference(several({**_BOTH, **racks}), several()) == {"racks.client_ids.a-*": ("a", "(not set)")}
+    east = {**_EAST, "policy": {"min_saving": 0.2}}
+    assert difference(several(), several({"clusters": {"east": east, "west": _WEST}})).keys() == {
+        "clusters.east.policy.min_saving"
+    }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from samerack.common.command_line import OneLineErrors
 from samerack.pipeline.cli import maintain, package, report, simulate, stream, whatif
 
 
@@ -14,6 +15,7 @@ def register(app: typer.Typer) -> None:
     """Add `pipeline` with its commands."""
     group = typer.Typer(
         name="pipeline",
+        cls=OneLineErrors,
         no_args_is_help=True,
         help="The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
     )
