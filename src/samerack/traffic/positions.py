@@ -296,7 +296,7 @@ class _Found:
             self._leave(partition, Uncounted.MOVED, held.end - held.first)
 
     def _first(self, partition: Partition, committed: int) -> Position | None:
-        """Return where a partition without a commit was if its owner had an empty log; else name what it may have had."""
+        """Return where a partition without a commit was, if its owner had an empty log; else name what is unknown."""
         log, now = self._polls.logs_before.get(partition), self._polls.logs.get(partition)
         if log is not None and log.start == log.end <= committed and partition in self._polls.owned_before:
             return Position(committed=log.end, offset=log.end, counted=log.end, at=self._polls.at, end=log.end)
