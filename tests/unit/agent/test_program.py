@@ -21,7 +21,7 @@ from samerack.agent.cluster_agent import ClusterAgent
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.program import only_observing
 from samerack.agent.settings_source import SettingsSource, continues
-from samerack.common.errors import SettingsError
+from samerack.common.errors import AgentError, SettingsError
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
 from tests.docs import sources
@@ -94,6 +94,20 @@ def test_publishing_that_no_broker_accepts_is_not_ready(agent: ClusterAgent, mon
     monkeypatch.setattr(agent.health, "unhealthy", dict)
     monkeypatch.setattr(agent.parts, "publisher", SimpleNamespace(refusal="bad certificate; check it"))
     assert agent.health.unready()["publishing"] == "bad certificate; check it"
+
+
+def test_a_leader_polls_its_group_from_when_it_had_no_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the lists of groups prove of a new one reaches the poller, so that it is led from its birth."""
+    parts, polled = ClusterAgent(settings(groups=("found-*",), election={"group": ""})).parts, []
+
+    def watch(group: str, _wake: object, *, empty_at: float | None) -> None:
+        polled.append((group, empty_at))
+        raise AgentError("no broker")
+
+    monkeypatch.setattr(parts.poller, "watch", watch)
+    parts.led.add("found-1", empty_at=5.0)
+    parts.led["found-1"].turn()
+    assert polled == [("found-1", 5.0)]
 
 
 def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:

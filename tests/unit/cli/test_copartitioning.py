@@ -7,12 +7,17 @@ from collections.abc import Mapping
 import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.cli.live_plan import copartitioning
-from samerack.cli.plan import show_copartitioning
+from samerack.cli import live_plan
+from samerack.cli.live_plan import copartitioning, examine
+from samerack.cli.plan import show, show_copartitioning
+from samerack.cli.plan_subject import Subject
+from samerack.cluster.racks import NO_HOSTS
 from samerack.common.console import Console
+from samerack.planning.members import members_of_view
 from samerack.planning.mode import mode_of
 from samerack.planning.planner import make_plan
 from samerack.settings.all_settings import Settings
+from tests.unit.agent.values import RACKS, group, member, partition, view_of
 
 RATES = {(f"t{at}", 0): 1e6 for at in range(30)}
 SECONDS_PER_MONTH = 730 * 3600
@@ -57,3 +62,24 @@ def test_without_measured_bytes_it_is_a_share_alone() -> None:
 def test_nothing_is_shown_where_little_is_saved(protocol: str, min_saving: float) -> None:
     """Other protocols keep nothing together, and a saving below the policy's minimum would move nothing."""
     assert _answer(protocol, RATES, min_saving) is None
+
+
+def test_the_plan_of_a_range_group_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is in what is examined, and shown after the members."""
+    settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}})
+    topics = {f"t{at}": [partition(at % 3 + 1)] for at in range(30)}
+    view = group(*(member(f"m-{rack}", *topics, rack=rack) for rack in "abc"))
+    subject = Subject(protocol="range", members=members_of_view(view, settings.racks), view=view)
+    known = {
+        "hosts_known": (NO_HOSTS, ""),
+        "subject_of": subject,
+        "read_metadata": view_of(RACKS, (), **topics),
+        "asked_configs": (True, None, []),
+        "agent_says": {},
+    }
+    for name, answer in known.items():
+        monkeypatch.setattr(live_plan, name, lambda *_, answer=answer: answer)
+    show(examine("orders", settings, "optimal"))
+    assert "0 % would cross racks if they need not" in " ".join(capsys.readouterr().out.split())

@@ -161,13 +161,13 @@ def test_a_paused_agent_still_starts_those_without_which_partitions_are_not_read
 
 
 def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() -> None:
-    """The group's thread leaves by member id, observes, and joins again; no failure is counted."""
+    """The group's thread leaves by member id, observes, joins again, and then says since when and why it follows."""
     broker, metrics = ScriptedBroker(), Metrics()
     leader = leader_of(broker, "orders", metrics)
     leader.start()
     try:
         assert until(lambda: leader.operators.status.role == "following")
-        status = leader.operators.ask(Wish.LEAVE, seconds=None, by="alice", why="moving brokers")
+        status = leader.operators.ask(Wish.LEAVE, seconds=None, by="alice", why="moving brokers", lead_again=True)
         assert [one.wish for one in status.requests] == [Wish.LEAVE]
         assert until(lambda: leader.operators.status.role == "observing")
         (left,) = [one.request for one in broker.arrivals if one.api == "LeaveGroup"]
@@ -181,6 +181,11 @@ def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() ->
         assert leader.operators.ask(None, seconds=None, by="", why="").requests == ()
         assert until(lambda: leader.operators.status.role == "following")
         assert leader.reporter.trouble == ""
+        assert until(lambda: any(one.returned for one in metrics.board.all()))
+        (returned,), after = (one.returned for one in metrics.board.all()), leader.operators.status.after
+        assert returned.startswith("since the end of `samerack leave` (")
+        assert returned.endswith(after)
+        assert after.endswith("takes the lead over as soon as the policy allows")
     finally:
         leader.stop()
         leader.join(LONGEST_SECONDS)

@@ -41,21 +41,21 @@ _FOUND = [
 ]
 """A mistake, what is violated by it, and the seed from which on it is searched."""
 _FOUND_LATER = [
-    ("one-phase", "OwnedTwice", 347),
-    ("no-budget", "BeyondBudget", 77),
-    ("pending-forever", "HotLoop", 101),
-    ("plans-without-unreadable", "NeedlessLeave", 77),
-    ("newest-metadata", "Unread", 9),
-    ("follows-anybody", "LongRebalance", 75),
-    ("asleep", "NotOptimal", 189),
-    ("fewer-believed", "LeftOut", 7),
-    ("reserves-long", "KeptPendingId", 85),
-    ("refreshes-rejected", "TakenForRejected", 681),
-    ("no-pauses", "HotLoop", 38),
-    ("random-place", "RandomPlace", 181),
-    ("errors-end-it", "NeedlessLeave", 98),
-    ("polls-end-turns", "NeedlessLeave", 86),
-    ("every-poll-believed", "OutdatedPoll", 69),
+    ("one-phase", "OwnedTwice", 897),
+    ("no-budget", "BeyondBudget", 149),
+    ("pending-forever", "KeptPendingId", 20),
+    ("plans-without-unreadable", "NeedlessLeave", 109),
+    ("newest-metadata", "Unread", 69),
+    ("follows-anybody", "LongRebalance", 41),
+    ("asleep", "NotOptimal", 482),
+    ("fewer-believed", "LeftOut", 366),
+    ("reserves-long", "KeptPendingId", 1),
+    ("refreshes-rejected", "TakenForRejected", 1747),
+    ("no-pauses", "HotLoop", 1),
+    ("random-place", "RandomPlace", 58),
+    ("errors-end-it", "NeedlessLeave", 17),
+    ("polls-end-turns", "NeedlessLeave", 1),
+    ("every-poll-believed", "OutdatedPoll", 148),
 ]
 """Mistakes that only a longer story shows: a second or more for each."""
 
