@@ -143,6 +143,24 @@ def test_an_agent_that_has_lost_its_place_waits_for_nothing() -> None:
         assert not world.agents[0].waits
 
 
+def test_an_agent_that_has_left_a_group_without_consumers_waits_for_nothing() -> None:
+    """Its last decision stayed in its status until the next consumers came."""
+    with _world(initial_delay_ms=3000) as world:
+        world.start_agent(0)
+        world.settle()
+        for rack in RACKS:
+            world.join("java", rack)
+        world.settle()
+        world.crash(2)
+        world.restless_racks(1, 3000)
+        assert world.agents[0].waits
+        world.crash(0)
+        world.leave(0)
+        world.settle()
+        assert not world.agents[0].ids()
+        assert not world.agents[0].waits
+
+
 # groups of limited size
 
 
