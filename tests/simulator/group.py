@@ -228,6 +228,11 @@ class Group:
         """Change the state."""
         self.before, self.state = self.state, state
 
+    @property
+    def forms(self) -> bool:
+        """Whether it was empty, and its first rebalance since then has not ended: no member has partitions."""
+        return self.state is State.PREPARING and self.before is State.EMPTY
+
     def add(self, member: GroupMember) -> None:
         """Add a member; the first one leads."""
         if member.instance_id is not None:

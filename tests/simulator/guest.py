@@ -144,7 +144,7 @@ class Guest:
         own = {one.member_id for one in process.presences() if not one.pending}
         self._evicted |= dict.fromkeys(set(member_ids) - own, agent.name)
         group = self._world.coordinator.group
-        forms = group is not None and not group.generation  # nobody notices that it joins again for its position
+        forms = group is not None and group.forms  # nobody notices that it joins again for its position
         if own & set(member_ids) and agent.wanted and self._living() and not forms:
             self._left[agent.name] = self._world.timeline.now, process, _term(agent)
             self._back_off.pop(id(process), None)

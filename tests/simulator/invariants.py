@@ -303,9 +303,7 @@ class Invariants:
             }:
                 self.former = self._last
             self._last = described
-        # no member has partitions before the first rebalance ends
-        forming = group.state is State.PREPARING and group.before is State.EMPTY
-        self._check_rebalance(now, stable=forming or group.state in (State.STABLE, State.EMPTY))
+        self._check_rebalance(now, stable=group.forms or group.state in (State.STABLE, State.EMPTY))
         self._check_pending(now, dict(group.pending))
         self._check_pace()
 
