@@ -262,6 +262,7 @@ class Coordinator:
                 session_ms=request.session_ms,
                 rebalance_ms=request.rebalance_ms,
                 protocols=request.protocols,
+                since=self._timeline.now,
                 is_new=True,
                 joining=answer,
             )

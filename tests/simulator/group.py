@@ -160,6 +160,7 @@ class GroupMember:
     session_ms: int
     rebalance_ms: int
     protocols: Protocols
+    since: int = 0  # when it joined the group
     assignment: bytes = b""
     is_new: bool = False
     joining: Callable[[Joined], None] | None = None

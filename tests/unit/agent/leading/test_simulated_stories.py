@@ -56,6 +56,7 @@ _FOUND_LATER = [
     ("errors-end-it", "NeedlessLeave", 98),
     ("polls-end-turns", "NeedlessLeave", 86),
     ("every-poll-believed", "OutdatedPoll", 69),
+    ("takes-the-last-place", "RefusedConsumer", 36),
 ]
 """Mistakes that only a longer story shows: a second or more for each."""
 
