@@ -237,7 +237,10 @@ class Invariants:
         elif name == "sync" and request.assignments:
             self.guest.plans(agent, request)
         elif name == "leave":
-            self.guest.leaves(agent, process, [one.member_id for one in request.members])
+            group = self._world.coordinator.group
+            static = group.static if group is not None else {}
+            ids = [one.member_id or static.get(one.group_instance_id, "") for one in request.members]
+            self.guest.leaves(agent, process, ids)
 
     def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
         """An agent backs off from the group for a while."""
