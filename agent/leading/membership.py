@@ -331,20 +331,18 @@ class Membership(GroupMember):
     # leaving
 
     def leave(self) -> None:
-        """Leave by member id; a static member looks its id up if its first JoinGroup has no response yet.
+        """Leave by member id, or by instance id if the first JoinGroup of a static member has no response yet.
 
-        The id with this instance id is its own while its JoinGroup is parked: another agent would have ended that.
+        The member with this instance id is its own while its JoinGroup is parked: another agent would have ended that.
+        A description of the group may be of a former time, and show a former id.
 
         Raises:
             KafkaError: The brokers did not answer.
         """
         if self._is_nameless:
-            self.end_by(float("inf"))
-            with suppress(kafka_errors.KafkaError):
-                self.parked_id = self._own_id(self.describe(LEAVE_SECONDS / 2))
-            with self._lock:
-                self._generation = Generation(DEFAULT_GENERATION_ID, self.parked_id, None)
-        super().leave()
+            self._leave_as("")
+        else:
+            super().leave()
 
     @property
     def _is_nameless(self) -> bool:

@@ -69,6 +69,7 @@ class Session:
         """
         member = self.member
         self._parts.takeovers.end(member)
+        self._parts.evaluator.forget()  # what was decided in the group waits for nothing any more
         self._reporter.observer.leaves(member=bool(member.member_id) and not member.fenced)
         member.leave()
 
@@ -96,7 +97,7 @@ class Session:
         self._parts.takeovers.sees(group.view)
         self._handle_loss()
         if member.is_outside:
-            self._parts.evaluator.forget()  # what was decided in the group waits for nothing any more
+            self._parts.evaluator.forget()  # as in `leave`
             if group.view is None or group.others is None or self.lacks_consumers:
                 return TURN_SECONDS
             if not (self._joining.begins_initial_rebalance(group.view) or self._may_join(group.view, group.others)):

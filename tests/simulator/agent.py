@@ -27,6 +27,7 @@ from samerack.agent.leading import leader as leader_module
 from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading import parts as parts_module
 from samerack.agent.leading.group_memory import GroupMemory
+from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
@@ -123,6 +124,7 @@ def build(
     watch: Watch,
     leadership: SimulatedLeadership | None,
     evicted: GroupMemory,
+    sizes: GroupMemory,
     broke: Callable[[Exception], None],
     backs_off: Callable[[Cause], None],
     notify: Callable[[], None],
@@ -130,8 +132,8 @@ def build(
 ) -> GroupLeader:
     """Build the leader of the group on this process; the caller runs it with `run`.
 
-    `evicted` is what the agent keeps over a restart. `broke` is called with its unexpected errors, `backs_off` with
-    causes, and `notify` when it reports its member ids.
+    `evicted` and `sizes` are what the agent keeps over a restart. `broke` is called with its unexpected errors,
+    `backs_off` with causes, and `notify` when it reports its member ids.
     """
     before, Process.current = Process.current, process
     try:
@@ -140,6 +142,8 @@ def build(
             return _EPOCH + process.seconds()
 
         cluster_watch: Any = watch
+        kept = GroupSizes(None)
+        kept._memory = sizes
         led_by: Any = leadership
         with mock.patch.object(parts_module, "time", SimpleNamespace(monotonic=process.seconds, time=wall)):
             parts = build_group_parts(
@@ -148,6 +152,7 @@ def build(
                 watch=cluster_watch,
                 foreign_protocols=GroupMemory(None, name="protocols"),
                 evicted=evicted,
+                sizes=kept,
                 group_type=group_type,
                 metrics=_metrics(),
                 events=EventLog(clock=wall),

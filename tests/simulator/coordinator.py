@@ -249,7 +249,7 @@ class Coordinator:
             self._replace(group, request, old, member_id, answer)
 
     def _add(self, group: Group, request: Join, member_id: str, answer: Callable[[Joined], None]) -> None:
-        if group.state is State.PREPARING and group.before is State.EMPTY:
+        if group.forms:
             group.new_member = True
         if not len(group.members):
             group.protocol_type = request.protocol_type
@@ -262,6 +262,7 @@ class Coordinator:
                 session_ms=request.session_ms,
                 rebalance_ms=request.rebalance_ms,
                 protocols=request.protocols,
+                since=self._timeline.now,
                 is_new=True,
                 joining=answer,
             )
@@ -375,7 +376,7 @@ class Coordinator:
             self._complete(self.group)
 
     def _complete_if_all_joined(self, group: Group) -> None:
-        if group.state is State.PREPARING and group.before is not State.EMPTY and group.all_joined():
+        if group.state is State.PREPARING and not group.forms and group.all_joined():
             self._complete(group)
 
     def _complete(self, group: Group) -> None:

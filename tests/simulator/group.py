@@ -160,6 +160,7 @@ class GroupMember:
     session_ms: int
     rebalance_ms: int
     protocols: Protocols
+    since: int = 0  # when it joined the group
     assignment: bytes = b""
     is_new: bool = False
     joining: Callable[[Joined], None] | None = None
@@ -227,6 +228,11 @@ class Group:
     def become(self, state: State) -> None:
         """Change the state."""
         self.before, self.state = self.state, state
+
+    @property
+    def forms(self) -> bool:
+        """Whether it was empty, and its first rebalance since then has not ended: no member has partitions."""
+        return self.state is State.PREPARING and self.before is State.EMPTY
 
     def add(self, member: GroupMember) -> None:
         """Add a member; the first one leads."""

@@ -26,6 +26,9 @@ ALONE_MS: Final = 2500
 RETENTION_MS: Final = 60_000  # `offsets.retention.minutes`, shortened
 _CLEANING_MS: Final = 5000  # the broker's cleaner may see a state that lasts this long
 _BACK_MS: Final = 4000
+_SEEN_MS: Final = 350
+"""An agent that waits in JoinGroup describes the group between waits of 0.15 s, each 0.15 s after the last description,
+and then leaves; after a failed SyncGroup it joins and plans once more in one wait."""
 _INITIAL_MS: Final = 9000  # the evictions of one birth are within this time
 _CONVERTED_MS: Final = 15_000
 
@@ -129,12 +132,15 @@ class Guest:
     def refused_as_full(self, request: Join, group: Group) -> None:
         """A full group refuses a JoinGroup (`group.max.size`), which ends a client: not because of an agent's place.
 
-        An agent that was just killed or suspended cannot make room until its session ends.
+        The agent keeps one place free; it cannot know of consumers that have joined a moment ago.
         """
-        able = {one for agent in self._world.agents if not agent.is_stopped for one in agent.ids()}
-        if request.client_id == AGENTS or not any(one.id in able for one in group.members):
+        world = self._world
+        if request.client_id == AGENTS or world.coordinator.is_full(group, request, without=AGENTS):
             return
-        if not self._world.coordinator.is_full(group, request, without=AGENTS):
+        known_at = world.timeline.now - _SEEN_MS - 2 * world.setting.plan_ms - world.setting.metadata_ms
+        known = sum(one.since <= known_at for one in self._consumers(group))
+        running = {one for agent in world.agents if not agent.is_stopped for one in agent.ids()}
+        if known + 2 > world.coordinator.max_size and any(one in group.members for one in running):
             self._fail("RefusedConsumer", f"{request.client_id} is refused because an agent has the last place")
 
     # what agents do
@@ -150,7 +156,7 @@ class Guest:
         own = {one.member_id for one in process.presences() if not one.pending}
         self._evicted |= dict.fromkeys(set(member_ids) - own, agent.name)
         group = self._world.coordinator.group
-        forms = group is not None and not group.generation  # nobody notices that it joins again for its position
+        forms = group is not None and group.forms  # nobody notices that it joins again for its position
         if own & set(member_ids) and agent.wanted and self._living() and not forms:
             self._left[agent.name] = self._world.timeline.now, process, _term(agent)
             self._back_off.pop(id(process), None)

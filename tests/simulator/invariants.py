@@ -237,7 +237,10 @@ class Invariants:
         elif name == "sync" and request.assignments:
             self.guest.plans(agent, request)
         elif name == "leave":
-            self.guest.leaves(agent, process, [one.member_id for one in request.members])
+            group = self._world.coordinator.group
+            static = group.static if group is not None else {}
+            ids = [one.member_id or static.get(one.group_instance_id, "") for one in request.members]
+            self.guest.leaves(agent, process, ids)
 
     def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
         """An agent backs off from the group for a while."""
@@ -303,9 +306,7 @@ class Invariants:
             }:
                 self.former = self._last
             self._last = described
-        # no member has partitions before the first rebalance ends
-        forming = group.state is State.PREPARING and group.before is State.EMPTY
-        self._check_rebalance(now, stable=forming or group.state in (State.STABLE, State.EMPTY))
+        self._check_rebalance(now, stable=group.forms or group.state in (State.STABLE, State.EMPTY))
         self._check_pending(now, dict(group.pending))
         self._check_pace()
 

@@ -111,6 +111,8 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     "every-poll-believed": ((Assigning, "may_be_of", _always(be=True)),),
     # the agent ignores the budget of rebalances
     "no-budget": ((budget, "refusal", _always(be=None)),),
+    # the agent takes a place that a consumer needs, in a group of limited size
+    "takes-the-last-place": ((admission, "no_room_reason", _always(be="")),),
     # the agent does not send LeaveGroup when it ends
     "stays": ((Session, "leave", _always(be=None)),),
     # the leader does not notice new partitions of the topic

@@ -42,7 +42,7 @@ class SupervisedAgent:
         self._setting, self._election, self._invariants = world.setting, world.election, world.invariants
         self._timeline, self._network, self._place = world.timeline, world.network, world.place
         self._restarts: deque[int] = deque()
-        self._evicted = GroupMemory(None, name="evicted")  # as in its file
+        self._evicted, self._sizes = (GroupMemory(None, name=one) for one in ("evicted", "sizes"))  # as in its files
         self._notified: list[tuple[int, frozenset[MemberIdentity]]] = []
         self._known: frozenset[MemberIdentity] = frozenset()
         self._observes_until = 0
@@ -160,6 +160,7 @@ class SupervisedAgent:
             watch=self._watch,
             leadership=self.leadership,
             evicted=self._evicted,
+            sizes=self._sizes,
             broke=lambda error: self._invariants.breaks(self, error),
             backs_off=lambda cause: self._invariants.backs_off(self, process, cause),
             notify=lambda: self._report_ids(process),

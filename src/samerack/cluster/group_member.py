@@ -340,9 +340,11 @@ class GroupMember(CoordinatorRequests):
         Raises:
             KafkaError: The brokers did not accept it.
         """
-        member_id = self.member_id
-        if not member_id or self._fenced:
-            return
+        if self.member_id and not self._fenced:
+            self._leave_as(self.member_id)
+
+    def _leave_as(self, member_id: str) -> None:
+        """Leave by this member id, or by the instance id alone if it is empty."""
         self._disable_heartbeat()
         self.end_by(float("inf"))
         request = self._leave_request({member_id: self.group_instance_id})

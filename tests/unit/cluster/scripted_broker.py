@@ -238,7 +238,8 @@ class ScriptedBroker:
         of_member = code if code in (25, 82) else 0  # brokers say these two of a member
         if not code:
             for one in request.members:
-                self.members.pop(one.member_id, None)
+                of_instance = [name for name, instance in self.members.items() if instance == one.group_instance_id]
+                self.members.pop(one.member_id or next(iter(of_instance), ""), None)
                 self.pending.discard(one.member_id)
         members = [
             answer.MemberResponse(

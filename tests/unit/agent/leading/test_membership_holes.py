@@ -123,7 +123,7 @@ def test_a_stop_waits_for_no_answer(broker: ScriptedBroker, unanswered: str, mon
 
 
 def test_a_stop_interrupts_rolling(broker: ScriptedBroker, membership: Membership) -> None:
-    """A member that rejoins for another place leaves by the id that the group shows for its instance id."""
+    """A member that rejoins for another place leaves by its instance id."""
     assert membership.join(LONGEST_SECONDS)
     broker.script = lambda api, _request: None if api == "JoinGroup" else 0
     membership.rejoin_for_position()
@@ -172,6 +172,16 @@ def test_a_parked_first_join_is_known_by_its_place_in_the_group(broker: Scripted
     assert membership.member_id == ""
     membership.describe()
     assert membership.parked_id == "agent-7"
+
+
+def test_a_parked_first_join_is_left_by_instance_id(broker: ScriptedBroker, membership: Membership) -> None:
+    """A new coordinator described the group with a former id, and the member stayed until its session ended."""
+    broker.members = {"agent-7": "samerack", CONSUMER: None}
+    broker.script = lambda api, _request: None if api == "JoinGroup" else 0
+    assert not membership.join(0.3)
+    membership.leave()
+    left = [member for one in broker.arrivals if one.api == "LeaveGroup" for member in one.request.members]
+    assert [(one.member_id, one.group_instance_id) for one in left] == [("", "samerack")]
 
 
 def test_commits_are_asked_for_beside_a_parked_join(broker: ScriptedBroker, membership: Membership) -> None:

@@ -56,6 +56,7 @@ _FOUND_LATER = [
     ("errors-end-it", "NeedlessLeave", 17),
     ("polls-end-turns", "NeedlessLeave", 1),
     ("every-poll-believed", "OutdatedPoll", 148),
+    ("takes-the-last-place", "RefusedConsumer", 36),
 ]
 """Mistakes that only a longer story shows: a second or more for each."""
 
@@ -140,6 +141,24 @@ def test_an_agent_that_has_lost_its_place_waits_for_nothing() -> None:
         assert world.agents[0].waits
         world.freeze_agent(0, 12_000, whole=True)
         world.wait(13_000)
+        assert not world.agents[0].waits
+
+
+def test_an_agent_that_has_left_a_group_without_consumers_waits_for_nothing() -> None:
+    """Its last decision stayed in its status until the next consumers came."""
+    with _world(initial_delay_ms=3000) as world:
+        world.start_agent(0)
+        world.settle()
+        for rack in RACKS:
+            world.join("java", rack)
+        world.settle()
+        world.crash(2)
+        world.restless_racks(1, 3000)
+        assert world.agents[0].waits
+        world.crash(0)
+        world.leave(0)
+        world.settle()
+        assert not world.agents[0].ids()
         assert not world.agents[0].waits
 
 
