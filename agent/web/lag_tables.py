@@ -20,8 +20,16 @@ MEMBERS: Final[Mapping[str, SortedColumn[MemberLag]]] = {
     "rack": SortedColumn(title="Rack", order=lambda one: (one.rack or "",)),
     "partitions": SortedColumn(title="Partitions", order=lambda one: (-one.partitions,), number=True),
     "reads": SortedColumn(title="Reads", order=lambda one: largest_first(one.bytes_per_second), number=True),
-    "lag": SortedColumn(title="records not read yet", order=lambda one: largest_first(one.lag_records), number=True),
-    "age": SortedColumn(title="age of the oldest", order=lambda one: largest_first(one.lag_seconds), number=True),
+    "lag": SortedColumn(
+        title="records not read yet",
+        order=lambda one: largest_first(one.lag_records, one.lag_unknown_partitions),
+        number=True,
+    ),
+    "age": SortedColumn(
+        title="age of the oldest",
+        order=lambda one: largest_first(one.lag_seconds, one.lag_seconds_unknown_partitions),
+        number=True,
+    ),
 }
 PARTITIONS: Final[Mapping[str, SortedColumn[PartitionLag]]] = {
     "partition": SortedColumn(title="Partition", order=lambda one: (one.topic, one.partition)),

@@ -32,6 +32,7 @@ from samerack.agent.web import client_reports as traffic_web
 from samerack.agent.web.server import WebServer
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
+from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
 
@@ -146,7 +147,7 @@ class Bench:
 
     def _is_drained(self) -> bool:
         groups = {group.group: group.lag for group in self._boards["estimated"].latest().groups}
-        return all(groups.get(topic, {}).get(topic) == 0 for topic in _TOPICS)
+        return all(groups.get(topic, {}).get(topic) == LowerBound(value=0) for topic in _TOPICS)
 
     def poll(self) -> None:
         """Run one measurement of both agents."""

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from lab.sandbox.commands import samerack_json
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
+from samerack.traffic.lower_bound import LowerBound
 from tests.integration.guest import consumer_groups, set_offsets
 from tests.integration.poller import Poller, named, settings_for
 from tests.integration.scenario import Scenario
@@ -64,7 +65,10 @@ def test_lag_is_that_of_kafkas_tool(scenario: Scenario, placed: str, measuring: 
     assert lags == {0: 0, 1: 15, 2: 30, 3: 1, 4: None, 5: 0}
     # GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG ...
     assert {int(row[2]): row[5] for row in rows} == {0: "0", 1: "15", 2: "30", 3: "1", 4: "-", 5: "-"}
-    assert named(snapshot, group).lag == {placed: None}
+    assert named(snapshot, group).lag == {placed: LowerBound(value=46, unknown=1)}
     assert {one["partition"]: one["lag_records"] for one in lag["partitions"]} == lags
-    assert {(one["client_id"], one["lag_records"]) for one in lag["members"]} == {(group, None)}
-    assert (lag["lag_records"], lag["topics"]) == (None, {placed: {"lag_records": None, "lag_seconds": None}})
+    assert {(one["client_id"], one["lag_records"], one["lag_unknown_partitions"]) for one in lag["members"]} == {
+        (group, 46, 1)
+    }
+    for one in (lag, lag["topics"][placed]):
+        assert (one["lag_records"], one["lag_unknown_partitions"]) == (46, 1)

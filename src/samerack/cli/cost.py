@@ -115,7 +115,7 @@ _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
     "random": (lambda group: words.percent(group.random_share), _ROOMY),
     _MONTHLY: (monthly_cost, 0),
     "saved": (lambda group: words.money(group.saved_dollars_per_month), USUAL),
-    "lag": (lambda group: words.count(group.lag_records), WIDE),
+    "lag": (lambda group: words.count(group.lag_records, group.lag_unknown_partitions), WIDE),
     "of a topic": (lambda group: words.percent(group.topic_share.share if group.topic_share else None), WIDE),
     "busiest": (lambda group: f"{group.busiest.times_mean:.1f} x" if group.busiest else words.UNKNOWN, WIDE),
 }
@@ -209,8 +209,8 @@ def _show_group(console: Console, group: GroupCost, window: float) -> None:
             words.size(topic.wire_bytes),
             words.size(topic.cross_rack_bytes),
             words.money(per_month(topic.dollars, window)),
-            words.count(topic.lag_records),
-            words.age(topic.lag_seconds),
+            words.count(topic.lag_records, topic.lag_unknown_partitions),
+            words.age(topic.lag_seconds, topic.lag_seconds_unknown_partitions),
         )
     console.print(topics)
     for spot in group.blind_spots:

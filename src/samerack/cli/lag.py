@@ -32,9 +32,11 @@ def lag(
     """Show how many records of each partition a group has not read yet, how old the oldest is, and who reads them.
 
     The lag of a partition is its high watermark less the committed offset, as kafka-consumer-groups.sh has it; its age
-    is the time since the oldest record that is not read was written. `-` where either is not known. A running agent is
-    asked (at web.host:web.port), which has seen when records came; where none runs, or it has not seen the group, this
-    command asks the brokers itself, and knows ages only of what came meanwhile. Joins no group, and changes nothing.
+    is the time since the oldest record that is not read was written. `-` where either is not known. Figures of several
+    partitions are of those that are known, so that they are lower bounds where some are not: how many is in
+    parentheses. A running agent is asked (at web.host:web.port), which has seen when records came; where none runs, or
+    it has not seen the group, this command asks the brokers itself, and knows ages only of what came meanwhile. Joins
+    no group, and changes nothing.
     """
     where = place(config, bootstrap, assignments)
     found, origin = asking.lag(where, group, measure=measure)
@@ -48,11 +50,19 @@ def lag(
     console.print(
         words.plain(
             f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in all, the oldest "
-            f"{words.age(found.lag_seconds)} old; {origin}"
+            f"{words.age(found.lag_seconds)} old{lacking(found)}; {origin}"
         )
     )
     console.print(members_table(found, width=console.width))
     console.print(partitions_table(found, width=console.width))
+
+
+def lacking(group: GroupLag) -> str:
+    """Return what the sum and the largest age lack, if anything: they are lower bounds then."""
+    records, ages = group.lag_unknown_partitions, group.lag_seconds_unknown_partitions
+    if not records and not ages:
+        return ""
+    return f", both at least: not known are the lag of {records} and the age of {ages} of its partitions"
 
 
 def partitions_table(group: GroupLag, *, width: int) -> Table:
@@ -75,14 +85,17 @@ def partitions_table(group: GroupLag, *, width: int) -> Table:
 
 def members_table(group: GroupLag, *, width: int) -> Table:
     """Return the members, and the sums of their partitions."""
+    rows = group.members
     names = _names(group)
+    lags = [words.count(one.lag_records, one.lag_unknown_partitions) for one in rows]
+    ages = [words.age(one.lag_seconds, one.lag_seconds_unknown_partitions) for one in rows]
     return table_of(
         (
-            Column(title="member", cells=[names[one.member_id] for one in group.members]),
-            Column(title="rack", cells=[one.rack or words.UNKNOWN for one in group.members]),
-            Column(title="partitions", cells=[str(one.partitions) for one in group.members], number=True),
-            Column(title="lag", cells=[words.count(one.lag_records) for one in group.members], number=True),
-            Column(title="age", cells=[words.age(one.lag_seconds) for one in group.members], number=True),
+            Column(title="member", cells=[names[one.member_id] for one in rows]),
+            Column(title="rack", cells=[one.rack or words.UNKNOWN for one in rows]),
+            Column(title="partitions", cells=[str(one.partitions) for one in rows], number=True),
+            Column(title="lag", cells=lags, number=True),
+            Column(title="age", cells=ages, number=True),
         ),
         width=width,
     )

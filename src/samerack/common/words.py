@@ -87,9 +87,9 @@ def not_in_totals(unknown_bytes: int | None, seconds: float, guessed: float | No
     return f"not in it: {'; '.join(parts)}" if parts else ""
 
 
-def count(number: int | None) -> str:
-    """Format a number of things."""
-    return UNKNOWN if number is None else str(number)
+def count(number: int | None, unknown: int = 0) -> str:
+    """Format a number of things, and of how many parts it is not known: it is a lower bound then."""
+    return _at_least(UNKNOWN if number is None else str(number), unknown)
 
 
 def partitions_across(across: int | None, *, known: int, of: int) -> str:
@@ -136,9 +136,13 @@ def span(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def age(seconds: float | None) -> str:
-    """Format the age of a record."""
-    return UNKNOWN if seconds is None else span(seconds)
+def age(seconds: float | None, unknown: int = 0) -> str:
+    """Format the age of a record, and of how many parts it is not known: it is a lower bound then."""
+    return _at_least(UNKNOWN if seconds is None else span(seconds), unknown)
+
+
+def _at_least(figure: str, unknown: int) -> str:
+    return f"{figure} ({unknown} unknown)" if unknown else figure
 
 
 def nearest(name: str, names: Collection[str], most: int = 5) -> str:

@@ -1,17 +1,19 @@
 """The lag of one group by topic, member and partition, as values that the agent sends as JSON.
 
 The group's page and `samerack lag` show these values: `lag_records` are the records that are not read yet,
-`lag_seconds` is the age of the oldest one. None is what is not known: a sum or an age with an unknown part.
+`lag_seconds` is the age of the oldest one. Of a partition None is what is not known. Figures of several partitions are
+lower bounds where `lag_unknown_partitions` (`lag_seconds_unknown_partitions`) is not 0: so many are not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 from samerack.common.answers import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
+from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
 
 
@@ -21,6 +23,8 @@ class TopicLag:
 
     lag_records: int | None
     lag_seconds: float | None
+    lag_unknown_partitions: int = 0
+    lag_seconds_unknown_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,8 @@ class MemberLag:
     bytes_per_second: float | None
     lag_records: int | None
     lag_seconds: float | None
+    lag_unknown_partitions: int = 0
+    lag_seconds_unknown_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +69,32 @@ class GroupLag:
     topics: Mapping[str, TopicLag]
     members: tuple[MemberLag, ...]
     partitions: tuple[PartitionLag, ...]
+    lag_unknown_partitions: int = 0
+    lag_seconds_unknown_partitions: int = 0
 
 
-def largest_first(value: float | None) -> tuple[bool, float]:
-    """Return the sort key of a figure in tables: what is not known comes before the largest."""
-    return value is not None, -(value or 0)
+class LagFields(TypedDict):
+    """What reports of several partitions have of their lag."""
+
+    lag_records: int | None
+    lag_seconds: float | None
+    lag_unknown_partitions: int
+    lag_seconds_unknown_partitions: int
+
+
+def lag_fields(records: LowerBound[int], seconds: LowerBound[float]) -> LagFields:
+    """Return the fields of a lag."""
+    return {
+        "lag_records": records.value,
+        "lag_seconds": seconds.value,
+        "lag_unknown_partitions": records.unknown,
+        "lag_seconds_unknown_partitions": seconds.unknown,
+    }
+
+
+def largest_first(value: float | None, unknown: int = 0) -> tuple[bool, float]:
+    """Return the sort key of a figure in tables: what is not known, or not in whole, comes before the largest."""
+    return value is not None and not unknown, -(value or 0)
 
 
 def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
@@ -81,10 +108,9 @@ def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
         bootstrap=bootstrap,
         group=group.group,
         state=group.state,
-        lag_records=lag_of_all(group.lag.values()),
-        lag_seconds=oldest_of_all(group.lag_seconds.values()),
+        **lag_fields(lag_of_all(group.lag.values()), oldest_of_all(group.lag_seconds.values())),
         topics={
-            topic: TopicLag(lag_records=records, lag_seconds=group.lag_seconds.get(topic))
+            topic: TopicLag(**lag_fields(records, group.lag_seconds.get(topic, LowerBound())))
             for topic, records in group.lag.items()
         },
         members=tuple(_of_member(member, owned[member.id]) for member in group.members),
@@ -101,8 +127,10 @@ def _of_member(member: ObservedMember, owned: list[PartitionTraffic]) -> MemberL
         rack=member.rack.rack,
         partitions=len(owned),
         bytes_per_second=sum(known) if len(known) == len(rates) else None,
-        lag_records=lag_of_all(one.lag_records for one in owned) if owned else 0,
-        lag_seconds=oldest_of_all(one.lag_seconds for one in owned) if owned else 0.0,
+        **lag_fields(
+            lag_of_all(one.lag_records for one in owned) if owned else LowerBound(value=0),
+            oldest_of_all(one.lag_seconds for one in owned) if owned else LowerBound(value=0.0),
+        ),
     )
 
 

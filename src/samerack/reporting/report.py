@@ -36,8 +36,10 @@ class TopicCost:
     Attributes:
         wire_bytes: bytes read in the window.
         cross_rack_bytes: those from another rack.
-        lag_records: records that are not read yet; None if not known.
-        lag_seconds: the age of the oldest of them; 0 if there is none, None if not known.
+        lag_records: records that are not read yet, at least; None if nothing is known.
+        lag_seconds: the age of the oldest of them, at least; 0 if there is none, None if nothing is known.
+        lag_unknown_partitions: partitions that `lag_records` lacks; with 0 it is exact.
+        lag_seconds_unknown_partitions: the same of `lag_seconds`.
     """
 
     topic: str
@@ -46,6 +48,8 @@ class TopicCost:
     dollars: float | None
     lag_records: int | None = None
     lag_seconds: float | None = None
+    lag_unknown_partitions: int = 0
+    lag_seconds_unknown_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +108,7 @@ class GroupCost:
         blind_spots: limits of the figures, in sentences.
         not_counted: records that no figure includes since the agent began to measure, so many at most, by reason.
         note: why the group is not shown in full, or "".
-        lag_records: records that it has not read yet; None where that of a partition is not known.
-        lag_seconds: the age of the oldest of them; None like them, and where it is not known itself.
+        lag_records, lag_seconds, lag_unknown_partitions, lag_seconds_unknown_partitions: as of a topic.
         server: how brokers assign it; None for a group that brokers do not assign by KIP-848.
         avoidable_share: the part of what it reads that crosses racks and would not under the best plan; 0 if that is
             hardly any, None if not known.
@@ -144,6 +147,8 @@ class GroupCost:
     not_counted: Mapping[str, int] = field(default_factory=dict)
     lag_records: int | None = None
     lag_seconds: float | None = None
+    lag_unknown_partitions: int = 0
+    lag_seconds_unknown_partitions: int = 0
     server: ServerAssignment | None = None
     avoidable_share: float | None = None
     avoidable_dollars_per_month: float | None = None

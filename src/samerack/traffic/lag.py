@@ -5,15 +5,20 @@ partition without a committed offset is not known unless it is empty: whether th
 its end is a setting of its consumers.
 
 In seconds the lag of a partition is the age of its oldest record that the group has not read: the time since the end of
-the log passed the committed offset. That of a topic, a member or a group is the largest of its partitions. The time is
-that of the brokers' logs, as polls saw it, not the timestamp in the record.
+the log passed the committed offset. The time is that of the brokers' logs, as polls saw it, not the timestamp in the
+record.
+
+That of a topic, a member or a group is the sum of its partitions, in seconds the largest. One partition that is not
+known hides none of the others: the figure is a lower bound then, and has the number of such partitions beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import add
 from typing import TypeVar
 
+from samerack.traffic.lower_bound import LowerBound, Number, Part
 from samerack.traffic.timeline import Timeline, age_of
 
 Key = TypeVar("Key")
@@ -38,29 +43,34 @@ def lag_seconds(records: int | None, committed: int | None, timeline: Timeline |
     return None if committed is None or timeline is None else age_of(timeline, committed, now=now)
 
 
-def lag_by_key(lags: Iterable[tuple[Key, int | None]]) -> dict[Key, int | None]:
-    """Return the sum of each key, such as a topic; None where one of its lags is not known."""
-    sums: dict[Key, int | None] = {}
-    for key, lag in lags:
-        before = sums.get(key, 0)
-        sums[key] = None if lag is None or before is None else before + lag
-    return sums
+def lag_by_key(lags: Iterable[tuple[Key, Part[int]]]) -> dict[Key, LowerBound[int]]:
+    """Return the sum of each key, such as a topic."""
+    return _by_key(lags, add)
 
 
-def lag_of_all(lags: Iterable[int | None]) -> int | None:
-    """Return the sum; None where one is not known, and where there is none."""
-    return lag_by_key(("all", lag) for lag in lags).get("all")
+def lag_of_all(lags: Iterable[Part[int]]) -> LowerBound[int]:
+    """Return the sum."""
+    return lag_by_key(("all", lag) for lag in lags).get("all", LowerBound())
 
 
-def oldest_by_key(ages: Iterable[tuple[Key, float | None]]) -> dict[Key, float | None]:
-    """Return the largest age of each key, such as a topic; None where one of its ages is not known."""
-    largest: dict[Key, float | None] = {}
-    for key, age in ages:
-        before = largest.get(key, 0.0)
-        largest[key] = None if age is None or before is None else max(before, age)
-    return largest
+def oldest_by_key(ages: Iterable[tuple[Key, Part[float]]]) -> dict[Key, LowerBound[float]]:
+    """Return the largest age of each key, such as a topic."""
+    return _by_key(ages, max)
 
 
-def oldest_of_all(ages: Iterable[float | None]) -> float | None:
-    """Return the largest; None where one is not known, and where there is none."""
-    return oldest_by_key(("all", age) for age in ages).get("all")
+def oldest_of_all(ages: Iterable[Part[float]]) -> LowerBound[float]:
+    """Return the largest."""
+    return oldest_by_key(("all", age) for age in ages).get("all", LowerBound())
+
+
+def _by_key(
+    parts: Iterable[tuple[Key, Part[Number]]], fold: Callable[[Number, Number], Number]
+) -> dict[Key, LowerBound[Number]]:
+    values: dict[Key, Number | None] = {}
+    unknown: dict[Key, int] = {}
+    for key, part in parts:
+        value, missing = (part.value, part.unknown) if isinstance(part, LowerBound) else (part, int(part is None))
+        before = values.get(key)
+        values[key] = value if before is None else before if value is None else fold(before, value)
+        unknown[key] = unknown.get(key, 0) + missing
+    return {key: LowerBound(value=value, unknown=unknown[key]) for key, value in values.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -17,12 +17,15 @@ from prometheus_client.registry import Collector
 
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.lag import lag_by_key, oldest_by_key
+from samerack.traffic.lower_bound import LowerBound, Number
 from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
 from samerack.traffic.snapshot import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot
 
-_Lag = TypeVar("_Lag", int | None, float | None)
+_Topic: TypeAlias = tuple[str, str]
+"""A group and one of its topics."""
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_TOPIC_LABELS: Final = ("group", "topic")
 _FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack", "method")
 _INTERNAL: Final = "internal"
 
@@ -92,33 +95,29 @@ class TrafficCollector(Collector):
             "Bytes per second of the busiest member, over the mean.",
             ((group, group.busiest.times_mean if group.busiest else None) for group in groups),
         )
-        yield self._by_topic(
-            "samerack_lag_records",
-            "Records of a topic that the group has not read yet.",
-            ((group.group, group.lag) for group in mine),
-            lag_by_key,
+        records = self._by_topic(((group.group, group.lag) for group in mine), lag_by_key)
+        yield _lag("samerack_lag_records", "Records of a topic that the group has not read yet, at least.", records)
+        yield _unknown("samerack_lag_unknown_partitions", "Partitions that samerack_lag_records lacks.", records)
+        ages = self._by_topic(((group.group, group.lag_seconds) for group in mine), oldest_by_key)
+        yield _lag(
+            "samerack_lag_seconds", "Age of a topic's oldest record that the group has not read yet, at least.", ages
         )
-        yield self._by_topic(
-            "samerack_lag_seconds",
-            "Age of a topic's oldest record that the group has not read yet.",
-            ((group.group, group.lag_seconds) for group in mine),
-            oldest_by_key,
-        )
+        yield _unknown("samerack_lag_seconds_unknown_partitions", "Partitions that samerack_lag_seconds lacks.", ages)
         left = CounterMetricFamily(
             "samerack_not_counted_records",
             "Records that no figure includes, so many at most, by reason.",
             labels=["group", "reason"],
         )
         for group in groups:
-            for why, records in sorted(group.not_counted.items()):
-                left.add_metric([group.group, why.value], records)
+            for why, count in sorted(group.not_counted.items()):
+                left.add_metric([group.group, why.value], count)
         yield left
         observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
         kinds: dict[str, int] = {}
         for group in mine:
             kinds[group.kind] = kinds.get(group.kind, 0) + 1
-        for kind, count in sorted(kinds.items()):
-            observed.add_metric([kind], count)
+        for kind, number in sorted(kinds.items()):
+            observed.add_metric([kind], number)
         yield observed
         missing = GaugeMetricFamily(
             "samerack_missing_permissions", "Questions that the brokers refused in the last cycle.", labels=["family"]
@@ -129,22 +128,16 @@ class TrafficCollector(Collector):
 
     def _by_topic(
         self,
-        name: str,
-        text: str,
-        groups: Iterable[tuple[str, Mapping[str, _Lag]]],
-        together: Callable[[Iterable[tuple[tuple[str, str], _Lag]]], Mapping[tuple[str, str], _Lag]],
-    ) -> Metric:
-        """Each topic of a group, beyond the bound all further ones; nothing where a lag is not known."""
-        family = GaugeMetricFamily(name, text, labels=["group", "topic"])
+        groups: Iterable[tuple[str, Mapping[str, LowerBound[Number]]]],
+        together: Callable[[Iterable[tuple[_Topic, LowerBound[Number]]]], Mapping[_Topic, LowerBound[Number]]],
+    ) -> Mapping[_Topic, LowerBound[Number]]:
+        """Return the lag of each topic of a group, beyond the bound that of all further ones."""
         lags = ((group, self._topics(topic), lag) for group, topics in groups for topic, lag in topics.items())
         named = (
             ((group, topic) if number < self._max_topics else (OTHER, OTHER), lag)
             for number, (group, topic, lag) in enumerate(lags)
         )
-        for key, lag in together(named).items():
-            if lag is not None:
-                family.add_metric(key, lag)
-        return family
+        return together(named)
 
     def _consumed(self, totals: Totals) -> Iterator[Metric]:
         wire_bytes = CounterMetricFamily(
@@ -173,6 +166,21 @@ class TrafficCollector(Collector):
 
 def _other(key: FlowKey) -> FlowKey:
     return replace(key, group=OTHER, topic=OTHER)
+
+
+def _lag(name: str, text: str, lags: Mapping[_Topic, LowerBound[Number]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=_TOPIC_LABELS)
+    for key, lag in lags.items():
+        if lag.value is not None:
+            family.add_metric(key, lag.value)
+    return family
+
+
+def _unknown(name: str, text: str, lags: Mapping[_Topic, LowerBound[Number]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=_TOPIC_LABELS)
+    for key, lag in lags.items():
+        family.add_metric(key, lag.unknown)
+    return family
 
 
 def _share(name: str, text: str, values: Iterable[tuple[GroupTraffic, float | None]]) -> Metric:

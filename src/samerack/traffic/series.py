@@ -22,8 +22,8 @@ OTHER: Final = "(other)"
 _NAMES: Final = 10_000
 _PER_FLOW: Final = 3
 """Bytes, records and dollars."""
-_PER_TOPIC: Final = 2
-"""Lag in records and in seconds."""
+_PER_TOPIC: Final = 4
+"""Lag in records and in seconds, and the partitions that each lacks."""
 _PER_GROUP: Final = 11
 """Shares, what is not counted by reason, and two of money."""
 _PER_PAIR: Final = 2
@@ -44,10 +44,10 @@ class SeriesLimits:
 
     @classmethod
     def of(cls, most: int) -> Self:
-        """Divide a number of series: six tenths are for flows, two for topics, the rest for groups and racks."""
+        """Divide a number of series: 55 of 100 are for flows, 25 for topics, the rest for groups and racks."""
         return cls(
-            flows=max(1, most * 60 // 100 // _PER_FLOW),
-            topics=max(1, most * 20 // 100 // _PER_TOPIC),
+            flows=max(1, most * 55 // 100 // _PER_FLOW),
+            topics=max(1, most * 25 // 100 // _PER_TOPIC),
             groups=max(1, most * 16 // 100 // _PER_GROUP),
             pairs=max(1, most * 4 // 100 // _PER_PAIR),
         )

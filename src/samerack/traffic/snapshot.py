@@ -18,6 +18,7 @@ from samerack.cluster.view import ClusterView
 from samerack.planning.members import PlanMember
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Replication
+from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.streams_client import StreamsClient
 
 Method: TypeAlias = Literal["estimated", "exact"]
@@ -234,8 +235,8 @@ class GroupTraffic(GroupDescription):
         exact_members: Ids of those whose clients count their bytes; what others read is estimated.
         partitions: What it reads, by topic and number.
         flows: Volume in the window, by key.
-        lag: Records that it has not read yet, by topic; None where the lag of a partition is not known.
-        lag_seconds: Age of the oldest of these records, by topic; None where that of a partition is not known.
+        lag: Records that it has not read yet, by topic.
+        lag_seconds: Age of the oldest of these records, by topic.
         bytes_per_second: Wire bytes per second in the window, or None before anything was measured.
         problem: The group as an assignment problem (present owners, replica racks, byte rates as weights), to put to
             any assignor; None where members or partitions are not known. Observed groups are never joined.
@@ -249,8 +250,8 @@ class GroupTraffic(GroupDescription):
     partitions: tuple[PartitionTraffic, ...] = ()
     flows: tuple[Flow, ...] = ()
     shares: Shares = Shares()
-    lag: Mapping[str, int | None] = field(default_factory=dict)
-    lag_seconds: Mapping[str, float | None] = field(default_factory=dict)
+    lag: Mapping[str, LowerBound[int]] = field(default_factory=dict)
+    lag_seconds: Mapping[str, LowerBound[float]] = field(default_factory=dict)
     bytes_per_second: float | None = None
     blind_spots: tuple[BlindSpot, ...] = ()
     problem: Problem | None = None

@@ -22,6 +22,7 @@ from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Copied, Replication
+from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.snapshot import (
     BlindSpot,
     Flow,
@@ -135,8 +136,8 @@ def group(
             )
             for number in range(6)
         ),
-        lag={"clicks": 120},
-        lag_seconds={"clicks": 12.5},
+        lag={"clicks": LowerBound(value=120)},
+        lag_seconds={"clicks": LowerBound(value=12.5)},
         flows=tuple(replace(one, key=replace(one.key, group=name)) for one in flows),
         shares=shares or Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, random=2 / 3),
         bytes_per_second=read / WINDOW_SECONDS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from html import unescape
 from typing import Any
 from urllib.error import HTTPError
@@ -19,6 +20,7 @@ from samerack.common import words
 from samerack.common.money import shipped
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
+from samerack.traffic.lower_bound import LowerBound
 from tests.unit.agent.measured import A, B, busy, busy_events, busy_history, group, reports, snapshot
 from tests.unit.waiting import LONGEST_SECONDS
 
@@ -172,6 +174,16 @@ def test_a_group_has_a_page_of_its_own(url: str) -> None:
     best = "In the best balanced plan (2 to 2 partitions a member) 0 % of what is known crosses racks; now: 1.7 %."
     assert f"{best} More skew would save nothing." in texts
     assert "<title>orders - samerack</title>" in _html(address)
+
+
+def test_a_lag_shows_what_it_lacks() -> None:
+    """What is known of the group and of a topic is a lower bound, and says in how many partitions it is not known."""
+    known = LowerBound(value=11_000_000, unknown=1)
+    behind = replace(group(), lag={"clicks": known}, lag_seconds={"clicks": LowerBound(unknown=2)})
+    for url in _serve(reports(snapshot(behind))):
+        texts = _texts(f"{url}/group?name={behind.group}")
+    assert {"at least 11000000 records (1 partition unknown)", "11000000 (1 unknown)"} <= texts
+    assert {"not known (2 partitions unknown)", "- (2 unknown)"} <= texts
 
 
 def test_a_group_shows_what_balance_costs(url: str) -> None:

@@ -1,4 +1,4 @@
-"""`samerack lag`: what is not known stays unknown in sums, and whole names are there at any width."""
+"""`samerack lag`: sums are of what is known with what they lack, and whole names are there at any width."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.cli.lag import members_table, partitions_table
+from samerack.cli.lag import lacking, members_table, partitions_table
 from samerack.reporting.group_lag import GroupLag, from_json, group_lag, to_json
+from samerack.traffic.lower_bound import LowerBound
 from tests.unit.agent.measured import A, B, group
 from tests.unit.cli.tables import cells_of
 
@@ -24,22 +25,26 @@ def behind() -> GroupLag:
                 replace(second, member="m2", lag_records=None, lag_seconds=None),
                 replace(third, member=None, lag_records=7, lag_seconds=None),
             ),
-            lag={"clicks": None},
-            lag_seconds={"clicks": None},
+            lag={"clicks": LowerBound(value=27, unknown=1)},
+            lag_seconds={"clicks": LowerBound(value=75.0, unknown=2)},
         )
     )
 
 
-def test_a_sum_with_an_unknown_part_is_unknown() -> None:
-    """Members, topics and the whole: each says null as soon as one of its partitions does, and never 0."""
+def test_a_sum_with_an_unknown_part_is_a_lower_bound() -> None:
+    """Members, topics and the whole: each has what is known and how much is not; null is a figure of nothing known."""
     found = behind()
     assert from_json(to_json(found)) == found
-    assert (found.lag_records, found.lag_seconds) == (None, None)
-    assert (found.topics["clicks"].lag_records, found.topics["clicks"].lag_seconds) == (None, None)
-    assert [(one.client_id, one.rack, one.lag_records, one.lag_seconds) for one in found.members] == [
-        ("client-m1", A, 20, 75.0),
-        ("client-m2", B, None, None),
+    for one in (found, found.topics["clicks"]):
+        assert (one.lag_records, one.lag_unknown_partitions) == (27, 1)
+        assert (one.lag_seconds, one.lag_seconds_unknown_partitions) == (75.0, 2)
+    assert [(one.client_id, one.rack, one.lag_records, one.lag_unknown_partitions) for one in found.members] == [
+        ("client-m1", A, 20, 0),
+        ("client-m2", B, None, 1),
     ]
+    assert [(one.lag_seconds, one.lag_seconds_unknown_partitions) for one in found.members] == [(75.0, 0), (None, 1)]
+    assert lacking(found) == ", both at least: not known are the lag of 1 and the age of 2 of its partitions"
+    assert not lacking(group_lag(group(members={"m1": A})))
     assert [
         (one.partition, one.committed, one.lag_records, one.lag_seconds, one.client_id) for one in found.partitions
     ] == [
@@ -56,6 +61,15 @@ def test_a_member_without_partitions_lags_behind_nothing() -> None:
     busy, idle = group_lag(replace(whole, partitions=(first, replace(second, bytes_per_second=None)))).members
     assert (busy.partitions, busy.bytes_per_second) == (2, None)
     assert (idle.partitions, idle.bytes_per_second, idle.lag_records, idle.lag_seconds) == (0, 0, 0, 0)
+
+
+def test_a_member_shows_what_its_sum_lacks() -> None:
+    """In parentheses, in partitions."""
+    whole = group(members={"m1": A})
+    first, *rest = whole.partitions
+    found = group_lag(replace(whole, partitions=(replace(first, lag_records=None, lag_seconds=None), *rest)))
+    (row,) = cells_of(members_table(found, width=160), 160, figure="lag")[1:]
+    assert row == ["client-m1", A, "6", "100 (1 unknown)", "12 s (1 unknown)"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])

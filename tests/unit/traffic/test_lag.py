@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.lag import lag_by_key, lag_of_all, lag_records, lag_seconds, oldest_by_key, oldest_of_all
+from samerack.traffic.lag import (
+    lag_by_key,
+    lag_of_all,
+    lag_records,
+    lag_seconds,
+    oldest_by_key,
+    oldest_of_all,
+)
+from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.timeline import extend
 
 
@@ -33,19 +41,30 @@ def test_a_partition(start: int, end: int, committed: int | None, lag: int | Non
     ("by_key", "of_all", "fold"), [(lag_by_key, lag_of_all, sum), (oldest_by_key, oldest_of_all, max)]
 )
 @given(partitions=st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 100))))
-def test_a_topic_is_known_when_all_its_partitions_are(
+def test_what_is_known_of_a_topic_is_a_lower_bound(
     partitions: list[tuple[str, int | None]],
-    by_key: Callable[[Any], Mapping[str, float | None]],
-    of_all: Callable[[Any], float | None],
+    by_key: Callable[[Any], Mapping[str, LowerBound[int]]],
+    of_all: Callable[[Any], LowerBound[int]],
     fold: Callable[[Any], int],
 ) -> None:
-    """Its lag is their sum, and its age the largest; None as soon as one is not known, and for nothing at all."""
+    """Its lag is the sum, and its age the largest, of what is known; beside it is the number of what is not.
+
+    The same of a group's topics.
+    """
     found = by_key(partitions)
     assert found.keys() == {topic for topic, _ in partitions}
-    for topic, value in found.items():
+    for topic, bound in found.items():
         own = [one for key, one in partitions if key == topic]
-        assert value == of_all(own) == (None if None in own else fold(own))
-    assert of_all([]) is None
+        known = [one for one in own if one is not None]
+        assert bound == of_all(own) == LowerBound(value=fold(known) if known else None, unknown=own.count(None))
+    assert of_all(found.values()) == of_all([one for _, one in partitions])
+    assert of_all([]) == LowerBound()
+
+
+def test_one_unknown_partition_hides_no_other() -> None:
+    """Eleven partitions lag a million records each, and one of twelve has no commit yet."""
+    lags = [*(lag_records(0, 1_000_000, 0) for _ in range(11)), lag_records(0, 1_000_000, None)]
+    assert lag_of_all(lags) == LowerBound(value=11_000_000, unknown=1)
 
 
 @pytest.mark.parametrize(

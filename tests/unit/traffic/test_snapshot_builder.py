@@ -15,6 +15,7 @@ from samerack.settings.loading import load
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.metrics import TrafficCollector
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.production import Production, Rate
@@ -96,9 +97,9 @@ def test_the_age_of_what_is_not_read_is_that_of_the_timeline() -> None:
     timeline = extend(extend(None, at=100, end=0), at=105, end=20)
     built = builder().build(seen(), replace(context, timelines={("t", 0): timeline}))
     assert (built.partitions[0].lag_records, built.partitions[0].lag_seconds) == (15, 3.75)
-    assert built.lag_seconds == {"t": 3.75}
+    assert built.lag_seconds == {"t": LowerBound(value=3.75)}
     for unknown in (context, replace(CONTEXT, timelines={("t", 0): timeline})):
-        assert builder().build(seen(), unknown).lag_seconds == {"t": None}
+        assert builder().build(seen(), unknown).lag_seconds == {"t": LowerBound(unknown=1)}
 
 
 def test_what_can_be_read_ends_where_brokers_say() -> None:

@@ -18,6 +18,7 @@ from samerack.agent.web.server import WebServer
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.gaps import failed, merged, refused
+from samerack.traffic.lower_bound import LowerBound, Number
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
 from samerack.traffic.series import OTHER, SeriesLimits, topic_names
@@ -173,6 +174,10 @@ def test_pages_are_scraped_directly(status: int, monkeypatch: pytest.MonkeyPatch
         scrape("file:///etc/hosts")
 
 
+def _least(value: Number | None, unknown: int = 0) -> LowerBound[Number]:
+    return LowerBound(value=value, unknown=unknown)
+
+
 def snapshot() -> TrafficSnapshot:
     """One group, and one refused request."""
     group = GroupTraffic(
@@ -180,8 +185,8 @@ def snapshot() -> TrafficSnapshot:
         kind="classic",
         state="Stable",
         shares=Shares(present_bytes=0.5, optimal=0.25, random=2 / 3),
-        lag={"t": 3, "u": 4, "v": 5, "w": None},
-        lag_seconds={"t": 30.0, "u": 4.5, "v": 60.0, "w": 1.0, "x": None},
+        lag={"t": _least(3), "u": _least(4), "v": _least(5), "w": _least(11_000_000, 1), "x": _least(None, 3)},
+        lag_seconds={"t": _least(30.0), "u": _least(4.5), "v": _least(60.0), "w": _least(1.0, 2), "x": _least(None, 4)},
         topic_share=TopicShare(topic="clicks", member="m1", share=0.75, least=0.25),
         busiest=BusiestMember(member="m1", bytes_per_second=30.0, mean=20.0),
     )
@@ -207,15 +212,19 @@ def _by_topic(name: str, max_topics: int) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("name", "most", "found"),
     [
-        ("lag_records", 10, {"t": 3, "u": 4, "v": 5}),
-        ("lag_records", 2, {"t": 3, "u": 4}),
+        ("lag_records", 10, {"t": 3, "u": 4, "v": 5, "w": 11_000_000}),
+        ("lag_unknown_partitions", 10, {"t": 0, "u": 0, "v": 0, "w": 1, "x": 3}),
+        ("lag_records", 2, {"t": 3, "u": 4, "(other)": 11_000_005}),
+        ("lag_unknown_partitions", 2, {"t": 0, "u": 0, "(other)": 4}),
         ("lag_seconds", 10, {"t": 30.0, "u": 4.5, "v": 60.0, "w": 1.0}),
-        ("lag_seconds", 3, {"t": 30.0, "u": 4.5, "v": 60.0}),
-        ("lag_seconds", 0, {}),
+        ("lag_seconds_unknown_partitions", 10, {"t": 0, "u": 0, "v": 0, "w": 2, "x": 4}),
+        ("lag_seconds", 3, {"t": 30.0, "u": 4.5, "v": 60.0, "(other)": 1.0}),
+        ("lag_seconds", 0, {"(other)": 60.0}),
+        ("lag_seconds_unknown_partitions", 0, {"(other)": 6}),
     ],
 )
-def test_lag_has_a_series_where_it_is_known(name: str, most: int, found: dict[str, float]) -> None:
-    """Topics beyond the bound have their sum, or largest age, and no series if one of them is not known."""
+def test_lag_has_what_is_known_and_beside_it_what_is_not(name: str, most: int, found: dict[str, float]) -> None:
+    """A partition that is not known hides no other; topics beyond the bound have their sum, or largest age."""
     assert _by_topic(f"samerack_{name}", most) == found
 
 
