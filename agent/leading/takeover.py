@@ -168,7 +168,7 @@ def slow_refusal(waited_seconds: float, max_seconds: float) -> str:
     if waited_seconds <= max_seconds:
         return ""
     return (
-        f"its members took {waited_seconds:.1f} s to rejoin the last time, longer than leading.takeover_wait_seconds "
+        f"its members took {waited_seconds:.1f} s to rejoin lately, longer than leading.takeover_wait_seconds "
         f"({max_seconds:g} s): their heartbeat intervals or poll loops are long, and everybody would wait for the "
         "slowest"
     )

@@ -165,15 +165,16 @@ class TakeoverController:
             self._attempt.sees(view)
             self._settle()
 
-    def joined(self, member: Membership) -> None:
-        """Handle the end of a rebalance, started by the agent or not.
+    def joined(self, member: Membership, *, is_birth: bool = False) -> None:
+        """Handle the end of a rebalance, started by the agent or not; how long a birth took says nothing of members.
 
         Raises:
             KafkaError: The pending member could not be released; `end` tries again.
         """
         self._joined_at, self.request.approached = self.clock(), False
         if self._attempt is None:
-            self._rejoins.append(member.waited_seconds)
+            if not is_birth:
+                self._rejoins.append(member.waited_seconds)
         else:
             self._attempt.joined(member)
             self._settle()

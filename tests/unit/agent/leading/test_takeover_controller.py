@@ -214,6 +214,15 @@ def test_slow_members_are_remembered() -> None:
     assert stage.consider()
 
 
+def test_how_long_a_birth_took_says_nothing_of_members() -> None:
+    """The agent's JoinGroup waited 5.8 s as the group was born, and it could not lead again after a leave."""
+    stage = Stage()
+    stage.joining.waited_seconds = 5.8
+    stage.takeovers.joined(stage.member, is_birth=True)
+    stage.ask()
+    assert stage.consider()
+
+
 def test_a_better_place_is_searched_for_once() -> None:
     """One better place is tried; members that are still ahead of the agent are evicted too."""
     stage = Stage()
