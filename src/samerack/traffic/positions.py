@@ -2,7 +2,7 @@
 
 Three bounds hold for every step of an offset, whatever wrote it. The log: nothing counts that it did not have between
 two known ends, and nothing twice unless the reader is known to have gone back. The past: who reads what is written, or
-as fast as before, is believed at once; steps that are far beyond that count when three in a row are alike. The
+as fast as before, is believed at once; steps that are far beyond that count when four in a row are alike. The
 network: no step is faster than a host can receive or a broker can send. All else is named, and never a guess. Pure: no
 I/O, no clock.
 """
@@ -23,7 +23,7 @@ _NATURAL_STEPS: Final = 4
 """... and to so many times the last step: between two polls there are none, one or two commits."""
 _HELD_SECONDS: Final = 600.0
 """A step that no other one confirms within this time, and within four of its own, was none that was read."""
-_ALIKE_STEPS: Final = 3
+_ALIKE_STEPS: Final = 4
 """So many steps in a row that are about as long are a reader that catches up, and no jumps."""
 _LEAST_RECORD_BYTES: Final = 25.0
 """No client reads more records per second than so many bytes each make of its network."""
