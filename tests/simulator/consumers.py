@@ -109,6 +109,7 @@ class Consumer:
         self.member_id = ""
         self.generation = -1
         self.leading = False
+        self.returned = False  # whether it leads as a static member that is back, by a plan from before
         self.stable = False
         self.owned: frozenset[Partition] = frozenset()
         self.owned_since = 0
@@ -195,6 +196,7 @@ class Consumer:
             return
         self.member_id, self.generation, self._protocol = answer.member_id, answer.generation, answer.protocol
         self.leading = answer.leader == answer.member_id
+        self.returned = self.leading and answer.skip_assignment
         self._owns(self)
         plan: dict[str, bytes] = {}
         if self.leading and not answer.skip_assignment:

@@ -137,6 +137,8 @@ class Guest:
         world = self._world
         if request.client_id == AGENTS or world.coordinator.is_full(group, request, without=AGENTS):
             return
+        if world.network.outdated is not None:
+            return  # the group is described as it was before its consumers came
         known_at = world.timeline.now - _SEEN_MS - 2 * world.setting.plan_ms - world.setting.metadata_ms
         known = sum(one.since <= known_at for one in self._consumers(group))
         running = {one for agent in world.agents if not agent.is_stopped for one in agent.ids()}

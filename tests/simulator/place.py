@@ -143,7 +143,8 @@ class Watch:
         if self._stale[1]:
             self._soon()
         for topic, partitions in state.settled.topics.items():
-            self.max_seen[topic] = max(self.max_seen.get(topic, 0), len(partitions)) if partitions else 0
+            seen = max(self.max_seen.get(topic, 0), len(partitions)) if partitions else 0
+            self.max_seen[topic] = min(seen, len(self._place.topics.get(topic, ())))  # of the topic as created last
         if state.settled is not self.cluster:
             self.cluster = state.settled
             for listener in self._listeners:
