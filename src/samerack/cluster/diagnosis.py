@@ -23,7 +23,7 @@ from samerack.common.errors import one_line
 _SECONDS: Final = 1.0
 """Per step: a broker in reach answers the versions of its requests at once."""
 _MAX_SERVERS: Final = 3
-_MOST_BYTES: Final = 4096
+_MAX_BYTES: Final = 4096
 """As much of an answer is read; the versions of all requests are 600 bytes."""
 _AGAIN_SECONDS: Final = 60.0
 _TLS_ALERT: Final = b"\x15"
@@ -265,9 +265,9 @@ def _ask(connection: socket.socket, key: int) -> _Said:
     body = struct.pack(">hhih", key, version, 1, 8) + b"samerack" + content
     try:
         connection.sendall(struct.pack(">i", len(body)) + body)
-        data = connection.recv(_MOST_BYTES)
-        while _is_answer(data) and len(data) < min(_MOST_BYTES, 4 + int.from_bytes(data[:4], "big")):
-            if not (more := connection.recv(_MOST_BYTES - len(data))):
+        data = connection.recv(_MAX_BYTES)
+        while _is_answer(data) and len(data) < min(_MAX_BYTES, 4 + int.from_bytes(data[:4], "big")):
+            if not (more := connection.recv(_MAX_BYTES - len(data))):
                 break
             data += more
     except TimeoutError:

@@ -25,7 +25,7 @@ _HELD_SECONDS: Final = 600.0
 """A step that no other one confirms within this time, and within four of its own, was none that was read."""
 _ALIKE_STEPS: Final = 4
 """So many steps in a row that are about as long are a reader that catches up, and no jumps."""
-_LEAST_RECORD_BYTES: Final = 25.0
+_MIN_RECORD_BYTES: Final = 25.0
 """No client reads more records per second than so many bytes each make of its network."""
 
 
@@ -351,7 +351,7 @@ class _Found:
         return beyond
 
     def _record_bytes(self, partition: Partition) -> float:
-        return max(_LEAST_RECORD_BYTES, self._polls.record_bytes(partition))
+        return max(_MIN_RECORD_BYTES, self._polls.record_bytes(partition))
 
 
 def named(left: Iterable[Left]) -> dict[Uncounted, int]:

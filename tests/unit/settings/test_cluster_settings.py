@@ -182,7 +182,7 @@ def test_a_change_that_clusters_take_from_the_whole_is_named_once() -> None:
     racks = {"racks": {"client_ids": {"a-*": "a"}}}
     assert difference(several(), several({**_BOTH, **racks})) == {"racks.client_ids.a-*": ("(not set)", "a")}
     assert difference(several({**_BOTH, **racks}), several()) == {"racks.client_ids.a-*": ("a", "(not set)")}
-    east = {**_EAST, "policy": {"min_saving": 0.2}}
+    east = {**_EAST, "groups": ["payments"]}
     assert difference(several(), several({"clusters": {"east": east, "west": _WEST}})).keys() == {
-        "clusters.east.policy.min_saving"
+        "clusters.east.groups"
     }

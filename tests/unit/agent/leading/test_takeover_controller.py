@@ -214,7 +214,7 @@ def test_slow_members_are_remembered() -> None:
     assert stage.consider()
 
 
-def test_how_long_a_birth_took_says_nothing_of_members() -> None:
+def test_a_birth_is_no_rejoin() -> None:
     """The agent's JoinGroup waited 5.8 s as the group was born, and it could not lead again after a leave."""
     stage = Stage()
     stage.joining.waited_seconds = 5.8
