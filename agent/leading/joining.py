@@ -84,8 +84,8 @@ class Joining:
         if others is not None and others.stable and others.protocol:
             self._member.offer(others.protocol)
         if self._member.join(self._join_seconds()):
-            is_birth, self._initial_rebalance = self._initial_rebalance is not None, None
-            self.joined(is_birth=is_birth)
+            initial, self._initial_rebalance = self._initial_rebalance is not None, None
+            self.joined(initial=initial)
             return 0.0
         if self._initial_rebalance is None or not self._initial_rebalance.is_open:
             self._group.poll_within(PARKED_SECONDS)
@@ -102,8 +102,8 @@ class Joining:
             return _JOIN_SECONDS
         return min(_JOIN_SECONDS, self._initial_rebalance.begin - now)
 
-    def joined(self, *, is_birth: bool = False) -> None:
-        """Report the result after SyncGroup, which may be that of a birth.
+    def joined(self, *, initial: bool = False) -> None:
+        """Report the result after SyncGroup, which may be that of the initial rebalance.
 
         Raises:
             BackOffError: The group has no classic leader any more, or does not accept the agent's plans.
@@ -122,7 +122,7 @@ class Joining:
             self._record_plan(sent, before)
         else:
             reporter.joined(generation=member.generation_id, leader=member.leader_id)
-        parts.takeovers.joined(member, is_birth=is_birth)
+        parts.takeovers.joined(member, initial=initial)
 
     def _record_plan(self, sent: Sent, before: Sent | None) -> None:
         """Pass a plan to the back-off, which counts plans that the group did not accept."""

@@ -165,15 +165,15 @@ class TakeoverController:
             self._attempt.sees(view)
             self._settle()
 
-    def joined(self, member: Membership, *, is_birth: bool = False) -> None:
-        """Handle the end of a rebalance, started by the agent or not; how long a birth took says nothing of members.
+    def joined(self, member: Membership, *, initial: bool = False) -> None:
+        """Handle the end of a rebalance, started by the agent or not; the initial one waits by rule.
 
         Raises:
             KafkaError: The pending member could not be released; `end` tries again.
         """
         self._joined_at, self.request.approached = self.clock(), False
         if self._attempt is None:
-            if not is_birth:
+            if not initial:
                 self._rejoins.append(member.waited_seconds)
         else:
             self._attempt.joined(member)

@@ -183,6 +183,6 @@ def test_a_change_that_clusters_take_from_the_whole_is_named_once() -> None:
     assert difference(several(), several({**_BOTH, **racks})) == {"racks.client_ids.a-*": ("(not set)", "a")}
     assert difference(several({**_BOTH, **racks}), several()) == {"racks.client_ids.a-*": ("a", "(not set)")}
     east = {**_EAST, "groups": ["payments"]}
-    assert difference(several(), several({"clusters": {"east": east, "west": _WEST}})).keys() == {
+    assert difference(several(), several({**_BOTH, "clusters": {"east": east, "west": _WEST}})).keys() == {
         "clusters.east.groups"
     }

@@ -214,11 +214,11 @@ def test_slow_members_are_remembered() -> None:
     assert stage.consider()
 
 
-def test_a_birth_is_no_rejoin() -> None:
-    """The agent's JoinGroup waited 5.8 s as the group was born, and it could not lead again after a leave."""
+def test_an_initial_rebalance_is_no_rejoin() -> None:
+    """The JoinGroup of the agent waited 5.8 s as the group formed, and it could not lead again after a leave."""
     stage = Stage()
     stage.joining.waited_seconds = 5.8
-    stage.takeovers.joined(stage.member, is_birth=True)
+    stage.takeovers.joined(stage.member, initial=True)
     stage.ask()
     assert stage.consider()
 
