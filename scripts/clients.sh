@@ -32,11 +32,11 @@ _build_rust_member() {
     mv "$fresh/release/samsa-member" "$foreign_clients/rust/samsa" && rm -rf "$fresh" && printf '%s' "$stamp" >"$foreign_clients/rust.stamp"
 }
 
-_install_node_member() {
+_install_node_members() {
   local stamp=$1 fresh=$foreign_clients/node.$$
   _is_built node "$stamp" && return
-  mkdir -p "$fresh" && cp "$root"/tests/clients/node/{.npmrc,package.json,package-lock.json,kafkajs.mjs} "$fresh" &&
-    (cd "$fresh" && retry 3 npm ci --omit=dev --ignore-scripts) &&
+  mkdir -p "$fresh" && cp "$root"/tests/clients/node/{.npmrc,package.json,package-lock.json,*.mjs} "$fresh" &&
+    (cd "$fresh" && retry 3 npm ci --omit=dev --omit=optional --ignore-scripts) &&
     rm -rf "$foreign_clients/node" && mv "$fresh" "$foreign_clients/node" && printf '%s' "$stamp" >"$foreign_clients/node.stamp"
 }
 
@@ -69,7 +69,7 @@ setup_foreign_packages() {
   _find_node || die "Node 18 or newer is missing, and this system's packages have none. Install it, and put it on the PATH"
 }
 
-# setup_foreign_clients: members on franz-go, sarama, kafka-go, kafkajs, samsa (with Rust), kafka-python 2, librdkafka 2.13 and Java's clients 3.4 and 2.8, for
+# setup_foreign_clients: members on franz-go, sarama, kafka-go, kafkajs, @platformatic/kafka, samsa (with Rust), kafka-python 2, librdkafka 2.13 and Java's clients 3.4 and 2.8, for
 # lab/sandbox/members/programs.py. Java's member itself comes from setup_java_consumer.
 setup_foreign_clients() {
   local stamp
@@ -78,8 +78,8 @@ setup_foreign_clients() {
   mapfile -t files < <(cd "$root/tests/clients/go" && find "$PWD" -name '*.go' -o -name 'go.*' | LC_ALL=C sort)
   stamp=$(_stamp "${files[@]}")
   _is_built go "$stamp" || step "building the members in Go" locked clients-go _build_go_members "$stamp" || die "the members in Go could not be built (see above)"
-  stamp=$(_stamp "$root"/tests/clients/node/{.npmrc,package.json,package-lock.json,kafkajs.mjs})
-  _is_built node "$stamp" || step "installing kafkajs" locked clients-node _install_node_member "$stamp" || die "kafkajs could not be installed (see above)"
+  stamp=$(_stamp "$root"/tests/clients/node/{.npmrc,package.json,package-lock.json,*.mjs})
+  _is_built node "$stamp" || step "installing kafkajs and @platformatic/kafka" locked clients-node _install_node_members "$stamp" || die "the members on Node could not be installed (see above)"
   if _find_rust; then
     stamp=$(_stamp "$root"/tests/clients/rust/{Cargo.toml,Cargo.lock,src/main.rs})
     _is_built rust "$stamp" || step "building the member on samsa" locked clients-rust _build_rust_member "$stamp" || die "the member on samsa could not be built (see above)"

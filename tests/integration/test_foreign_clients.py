@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -185,3 +186,25 @@ def test_sticky_members_keep_their_partitions_when_the_agent_has_gone(scenario: 
     scenario.wait_settled()
     assert scenario.owned() == owned
     scenario.finish()
+
+
+def _node_version() -> tuple[int, ...]:
+    node = shutil.which("node")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout if node else "v0"
+    return tuple(map(int, version.strip().removeprefix("v").split(".")))
+
+
+@pytest.mark.skipif(_node_version() < (22, 22), reason="@platformatic/kafka needs Node 22.22 or newer")
+def test_members_of_platformatic_share_evenly_as_the_agent_leaves_their_group(scenario: Scenario) -> None:
+    """Their leader counts the agent, which has no topics: 5, 4 and 3 of 12 partitions as long as it followed."""
+    scenario.lay_out(INTERLEAVED * 2)
+    for rack in (A, B):
+        scenario.join("platformatic", rack, assignor="cooperative-sticky")
+    scenario.wait_settled()
+    agent = scenario.agent()
+    agent.wait_role("following")
+    scenario.join("platformatic", C, assignor="cooperative-sticky")
+    agent.wait_role("observing")
+    assert [event["cause"] for event in agent.events("backs-off")] == ["gift"]
+    scenario.wait_settled()
+    assert [len(partitions) for partitions in scenario.owned().values()] == [4, 4, 4]

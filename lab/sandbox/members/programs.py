@@ -47,11 +47,14 @@ def _go(name: str) -> Callable[[MemberSettings], list[str]]:
     return lambda settings: [str(_built(cache_folder() / "clients" / "go" / name)), *command_line(settings)]
 
 
-def _kafkajs(settings: MemberSettings) -> list[str]:
-    node = shutil.which("node")
-    if node is None:
-        raise SandboxError("no node on the PATH; scripts/clients installs it")
-    return [node, str(_built(cache_folder() / "clients" / "node" / "kafkajs.mjs")), *command_line(settings)]
+def _node(program: str) -> Callable[[MemberSettings], list[str]]:
+    def line(settings: MemberSettings) -> list[str]:
+        node = shutil.which("node")
+        if node is None:
+            raise SandboxError("no node on the PATH; scripts/clients installs it")
+        return [node, str(_built(cache_folder() / "clients" / "node" / f"{program}.mjs")), *command_line(settings)]
+
+    return line
 
 
 def _python(program: str) -> Callable[[MemberSettings], list[str]]:
@@ -76,7 +79,8 @@ CLIENTS: Final[Mapping[str, Callable[[MemberSettings], list[str]]]] = {
     "franz-go": _go("franz-go"),
     "sarama": _go("sarama"),
     "kafka-go": _go("kafka-go"),
-    "kafkajs": _kafkajs,
+    "kafkajs": _node("kafkajs"),
+    "platformatic": _node("platformatic"),
     "kafka-python-2": _older_python("kafka-python-2", "kafka_python"),
     "confluent-2.13": _older_python("confluent-2.13", "confluent"),
     "java-3.4": lambda settings: java_command(settings, version="clients-3.4"),

@@ -3,37 +3,13 @@
 
 import kafkajs from 'kafkajs'
 
+import { fail, milliseconds, pairs, print, settings } from './lines.mjs'
+
 const { Kafka, PartitionAssigners, logLevel } = kafkajs
 
 const REBALANCING = 'The group is rebalancing, so a rejoin is needed' // logged as an error at each rebalance
 const ASSIGNORS = { RoundRobinAssigner: PartitionAssigners.roundRobin }
 
-function parse(line) {
-  const settings = { bootstrap: [], group: '', topics: [], clientId: '', rack: undefined, assignors: [], properties: {} }
-  for (let i = 0; i + 1 < line.length; i += 2) {
-    const value = line[i + 1]
-    const [key, ...rest] = value.split('=')
-    const options = {
-      '--bootstrap': () => (settings.bootstrap = value.split(',')),
-      '--group': () => (settings.group = value),
-      '--topics': () => (settings.topics = value.split(',')),
-      '--client-id': () => (settings.clientId = value),
-      '--rack': () => (settings.rack = value),
-      '--assignor': () => (settings.assignors = value.split(',')),
-      '--property': () => (settings.properties[key] = rest.join('=')),
-    }
-    if (!(line[i] in options)) fail(`unknown option ${line[i]}`) // --instance-id too
-    options[line[i]]()
-  }
-  return settings
-}
-
-function fail(message) {
-  process.stderr.write(`${message}\n`)
-  process.exit(2)
-}
-
-const settings = parse(process.argv.slice(2))
 const assignors = settings.assignors.map(name => ASSIGNORS[name] ?? fail(`kafkajs has no assignor ${name}`))
 const held = new Map() // topic to a set of partitions
 let before = [] // what it held when it was last asked to rejoin, as topics and sets of partitions
@@ -41,19 +17,11 @@ let generation = -1
 let heldIn = -1 // the generation of what it holds; it hears of the next one before it says what it has lost
 let ended = false
 
-function print(event, fields = {}) {
-  const clocks = { ms: Date.now(), ns: Number(process.hrtime.bigint()) }
-  process.stdout.write(`${JSON.stringify({ event, ...clocks, ...fields })}\n`)
-}
-
 function gone(kind) {
   const partitions = pairs(held)
   held.clear()
   if (partitions.length > 0) print(kind, { partitions, generation: heldIn })
 }
-
-const pairs = topics =>
-  [...topics].flatMap(([topic, numbers]) => [...numbers].sort((one, other) => one - other).map(number => [topic, number]))
 
 const kafka = new Kafka({
   clientId: settings.clientId,
@@ -67,19 +35,16 @@ const kafka = new Kafka({
   },
 })
 
-const milliseconds = (name, key) => {
-  const text = settings.properties[name]
-  return text === undefined ? {} : { [key]: Number(text) }
-}
-
 const consumer = kafka.consumer({
   groupId: settings.group,
   rackId: settings.rack,
   maxWaitTimeInMs: 200,
   ...(assignors.length > 0 ? { partitionAssigners: assignors } : {}),
-  ...milliseconds('session.timeout.ms', 'sessionTimeout'),
-  ...milliseconds('heartbeat.interval.ms', 'heartbeatInterval'),
-  ...milliseconds('max.poll.interval.ms', 'rebalanceTimeout'),
+  ...milliseconds({
+    sessionTimeout: 'session.timeout.ms',
+    heartbeatInterval: 'heartbeat.interval.ms',
+    rebalanceTimeout: 'max.poll.interval.ms',
+  }),
 })
 
 consumer.on(consumer.events.REBALANCING, () => {
