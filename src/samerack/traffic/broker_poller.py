@@ -97,7 +97,7 @@ class BrokerPoller:
         }
         logs_before, seconds = self.state.logs, 0.0 if self.state.at is None else now - self.state.at
         self._poll_policies(now=now)
-        self._poll_logs(wanted, now=now)
+        self._poll_logs(wanted, now=now, needed_from=_lowest(self.state.committed, poll.committed))
         self._poll_stable(poll.committed)
         poll.spans = self._spans(poll, logs_before, seconds)
         self._poll_serving(poll, now=now)
@@ -221,7 +221,7 @@ class BrokerPoller:
         if cluster.brokers and cluster != self.state.cluster:
             self.state.cluster = cluster
 
-    def _poll_logs(self, wanted: Iterable[Partition], *, now: float) -> None:
+    def _poll_logs(self, wanted: Iterable[Partition], *, now: float, needed_from: Mapping[Partition, int]) -> None:
         state = self.state
         led = collect.leaders(state.cluster, sorted(wanted))
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
@@ -245,7 +245,7 @@ class BrokerPoller:
                         leader=leader,
                         remote_start=log.start,
                     )
-                    curve = extend(curve, extent)
+                    curve = extend(curve, extent, needed_from=needed_from.get(partition, log.end))
                 if curve is not None:
                     curves[partition] = curve
                     if before is not None:
@@ -309,6 +309,17 @@ class BrokerPoller:
         compacted = {topic for topic, policy in self.state.policies.items() if policy.compacted}
         self.gaps += self.sizes.prepare(spans, self.state.curves, compacted=compacted)
         self.gaps += self.sizes.sample_batches(spans, self.state.curves)
+
+
+def _lowest(*commits: Mapping[str, Mapping[Partition, int]]) -> dict[Partition, int]:
+    """Return the lowest offset that a group has committed, by partition."""
+    lowest: dict[Partition, int] = {}
+    for of_groups in commits:
+        for offsets in of_groups.values():
+            for partition, offset in offsets.items():
+                if lowest.get(partition, offset) >= offset:
+                    lowest[partition] = offset
+    return lowest
 
 
 def _newest(before: dict[Partition, int], now: dict[Partition, int]) -> dict[Partition, int]:
