@@ -19,6 +19,7 @@ from typing import Final
 
 import psutil
 
+from lab.benchmarks import many_partitions
 from lab.benchmarks.many_groups import GROUPS, PER_TOPIC, PROPERTIES, Groups, create_topics, feed
 from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from lab.sandbox.admin import Admin, wait_until
@@ -40,6 +41,10 @@ _CYCLE_LIMIT_SECONDS: Final = 300.0
 _SCRAPE_SECONDS: Final = 15.0
 _POLL_SECONDS: Final = 0.02
 _MIB: Final = 1 << 20
+_LOGS: Final = 200_000
+_POLLS: Final = 720
+_MOST: Final = 600
+"""MiB."""
 _SIZES: Final = "memory|MiB|of it private|aim"
 _COMMANDS: Final = ("--help", "rack", "health", "decode assignment 000000000000ffffffff")
 
@@ -156,6 +161,28 @@ def observer() -> Found:
     }
 
 
+def hour() -> Found:
+    """Measure an hour of polls of two hundred thousand logs, of simulated brokers; it takes about as long."""
+    found: Found = {"partitions": _LOGS, "polls": _POLLS}
+    line = [sys.executable, "-m", many_partitions.__name__, str(_LOGS), str(_POLLS)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own program
+        peak = found["begin"] = _memory(process.pid)
+        for number in map(int, process.stdout or ()):
+            now = _memory(process.pid)
+            peak = max(peak, now, key=lambda one: one["pss_bytes"])
+            if number == 0:
+                peak = found["begin"] = now
+                begun = _processor_seconds(process.pid)
+            if number == _POLLS // 2:
+                found["half"] = peak
+            if number == _POLLS:
+                found["poll_processor_seconds"] = round((_processor_seconds(process.pid) - begun) / _POLLS, 2)
+                break
+            if number % 60 == 0:
+                show_progress(f"{number} polls, {now['pss_bytes'] / _MIB:.0f} MiB")
+    return {**found, "memory": peak}
+
+
 def _cycle(agent: AgentProcess, min_cycles: float, peak: dict[str, int]) -> tuple[float, dict[str, int]]:
     """Return how many cycles there were, once there are so many, and the highest memory since.
 
@@ -201,4 +228,21 @@ def _show_observer(found: Found) -> str:
     )
 
 
-PARTS: Final[Parts] = {"sidecars": (sidecars, _show_sidecars), "observer": (observer, _show_observer)}
+def _show_hour(found: Found) -> str:
+    about = f"after {{}} polls of {found['partitions']:,} logs, highest"
+    rows = [
+        _size("before the first poll", found["begin"], 120),
+        _size(about.format(found["polls"] // 2), found["half"], _MOST),
+        _size(about.format(found["polls"]), found["memory"], _MOST),
+    ]
+    return (
+        f"{table(_SIZES, rows)}\n\nA poll took {found['poll_processor_seconds']:.2f} s of processor time, the "
+        f"simulated brokers' included.\n{measured_on(found)}"
+    )
+
+
+PARTS: Final[Parts] = {
+    "sidecars": (sidecars, _show_sidecars),
+    "observer": (observer, _show_observer),
+    "hour": (hour, _show_hour),
+}

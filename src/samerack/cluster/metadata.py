@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
@@ -16,8 +17,9 @@ from samerack.common.errors import AgentError
 
 REQUEST_SECONDS: Final = 5.0
 """Limit for one request about brokers, topics or a group's type, where somebody waits for the answer."""
-_TOPICS_PER_REQUEST: Final = 2_000
-"""Responses stay below a few hundred kilobytes."""
+_TOPICS_PER_REQUEST: Final = 500
+"""Responses stay below a few hundred kilobytes, and what is decoded of one takes no more than the rest of a poll."""
+_PLACEMENTS: Final = 10_000
 _ABSENT: Final = frozenset({kafka_errors.UnknownTopicOrPartitionError.errno, kafka_errors.InvalidTopicError.errno})
 """A topic with an invalid name cannot exist, and one member that subscribes to it must not hide all other topics."""
 _REFUSED: Final = kafka_errors.TopicAuthorizationFailedError.errno
@@ -115,13 +117,13 @@ def _question(names: Sequence[str] | None) -> Question:
 
 
 def _partitions(topic: Any) -> tuple[PartitionView, ...]:
-    shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # thousands of partitions share few sets of brokers
-
-    def brokers(nodes: Iterable[int]) -> tuple[int, ...]:
-        found = tuple(nodes)
-        return shared.setdefault(found, found)
-
     return tuple(
-        PartitionView(leader=one.leader_id, replicas=brokers(one.replica_nodes), in_sync=brokers(one.isr_nodes))
+        _view(one.leader_id, tuple(one.replica_nodes), tuple(one.isr_nodes))
         for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
     )
+
+
+@lru_cache(maxsize=_PLACEMENTS)
+def _view(leader: int, replicas: tuple[int, ...], in_sync: tuple[int, ...]) -> PartitionView:
+    """Return one object for the thousands of partitions that lie alike."""
+    return PartitionView(leader=leader, replicas=replicas, in_sync=in_sync)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -52,16 +52,16 @@ class MoneyCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all families from one report."""
         report = self._reports.report()
-        yield self._cross_rack_dollars()
+        yield self._cross_rack_dollars({group.group for group in report.groups})
         with self._lock:
-            groups = self._groups.seen(group.group for group in report.groups)
+            groups = self._groups.seen({group.group: group.wire_bytes or 0 for group in report.groups})
         yield self._own_dollars(groups)
         yield _own_shares(report, groups)
         yield _prices(report)
         yield self._brokers()
         yield self._findings()
 
-    def _cross_rack_dollars(self) -> Metric:
+    def _cross_rack_dollars(self, there: Collection[str]) -> Metric:
         family = CounterMetricFamily(
             "samerack_cross_rack_dollars",
             "Dollars for bytes that crossed racks.",
@@ -71,7 +71,8 @@ class MoneyCollector(Collector):
         for key, volume in self._reports.board.totals().items():
             if key.cross_rack:
                 sums[key.group, self._topics(key.topic), key.client_rack, key.replica_rack] += volume.wire_bytes
-        known = self._flows.series({labels: (wire_bytes,) for labels, wire_bytes in sums.items()})
+        counted = {labels: (wire_bytes,) for labels, wire_bytes in sums.items()}
+        known = self._flows.series(counted, lambda labels: labels[0] not in there)
         for labels, (wire_bytes,) in sorted(known.items()):
             family.add_metric(labels, self._reports.prices.dollars(wire_bytes))
         return family

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
@@ -102,7 +103,7 @@ class BrokerPoller:
         }
         logs_before = self.state.logs
         self._poll_policies(now=now)
-        self._poll_logs(wanted, now=now)
+        self._poll_logs(wanted, now=now, needed_from=_lowest(self.state.positions, poll.commits.offsets))
         self._poll_stable(poll.commits.offsets)
         poll.spans = self._spans(poll, logs_before, now=now)
         self._poll_serving(poll, now=now)
@@ -253,7 +254,7 @@ class BrokerPoller:
         if cluster.brokers and cluster != self.state.cluster:
             self.state.cluster = cluster
 
-    def _poll_logs(self, wanted: Iterable[Partition], *, now: float) -> None:
+    def _poll_logs(self, wanted: Iterable[Partition], *, now: float, needed_from: Mapping[Partition, int]) -> None:
         state = self.state
         led = collect.leaders(state.cluster, sorted(wanted))
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
@@ -277,7 +278,7 @@ class BrokerPoller:
                         leader=leader,
                         remote_start=log.start,
                     )
-                    curve = extend(curve, extent)
+                    curve = extend(curve, extent, needed_from=needed_from.get(partition, log.end))
                 if curve is not None:
                     curves[partition] = curve
                     if before is not None:
@@ -342,3 +343,18 @@ class BrokerPoller:
         compacted = {topic for topic, policy in self.state.policies.items() if policy.compacted}
         self.gaps += self.sizes.prepare(spans, self.state.curves, compacted=compacted)
         self.gaps += self.sizes.sample_batches(spans, self.state.curves)
+
+
+def _lowest(before: Mapping[str, Positions], now: Mapping[str, Mapping[Partition, int]]) -> dict[Partition, int]:
+    """Return the lowest offset from which a group may still have to be counted, by partition."""
+    lowest: dict[Partition, int] = {}
+    begins = (
+        (partition, one.held.first if one.held is not None else one.offset)
+        for positions in before.values()
+        for partition, one in positions.items()
+    )
+    commits = (entry for offsets in now.values() for entry in offsets.items())
+    for partition, offset in chain(begins, commits):
+        if lowest.get(partition, offset) >= offset:
+            lowest[partition] = offset
+    return lowest

@@ -88,10 +88,10 @@ def metadata(wire: Wire, topics: Collection[str]) -> tuple[ClusterView, list[Gap
 def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
     """Return these partitions by leader; those without a leader are left out."""
     led: dict[int, list[Partition]] = {}
-    for topic, number in partitions:
-        view = cluster.partition(topic, number)
+    for partition in partitions:
+        view = cluster.partition(*partition)
         if view is not None and view.leader in cluster.brokers:
-            led.setdefault(view.leader, []).append((topic, number))
+            led.setdefault(view.leader, []).append(partition)
     return led
 
 

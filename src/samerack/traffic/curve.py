@@ -3,13 +3,16 @@
 Each poll shows the log's start, end and size. Between two polls the log grew by some offsets and some bytes; a
 consumer's bytes are the difference of the curve at two committed offsets. A growth that cannot be right (deleted
 segments, compaction, another leader) is replaced by the usual density.
+
+There are hundreds of thousands of curves. Stretches between polls are kept where somebody has still to read; those that
+all have read are merged, the more the farther they lie back.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass, replace
-from statistics import median
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
 from typing import Final
 
 _REMEMBERED: Final = 9
@@ -20,7 +23,14 @@ _PATIENCE: Final = 3
 """After this many refused growths in a row the next is believed: the records did become smaller."""
 _ALIKE: Final = 0.01
 """Neighbouring stretches whose densities differ by less are one stretch."""
-_MAX_POINTS: Final = 128
+_STRETCH: Final = Struct("=If")
+"""Offsets and bytes: eight bytes a stretch; the bytes are off by less than a ten-millionth."""
+_DENSITY: Final = Struct("=f")
+_LARGEST: Final = 2**32 - 1
+_MAX_STRETCHES: Final = 127
+_MERGED_EVERY: Final = 24
+"""Merging looks at all stretches, so it waits for so many more: of a log that all keep up with, an hour leaves a dozen,
+and two weeks of polls twenty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +52,18 @@ class Curve:
     """What is known of one partition.
 
     Attributes:
-        offsets: Ascending offsets at which cumulative bytes are known; the first is not below the log's start.
-        cumulative: Bytes up to each of `offsets`, counted from an arbitrary origin.
         extent: The last poll.
         known_from: The end at the first poll: offsets below have only an average density.
-        densities: Bytes per offset of the last believed growths.
+        stretches: Offsets and bytes of neighbouring parts of the log, the oldest first; the last one ends at its end.
+        densities: Bytes per offset of the last believed growths, the newest last.
         refused: Refused growths in a row.
         hidden: Whether growth was ever refused because the log shrank without losing its start: it is compacted.
     """
 
-    offsets: tuple[int, ...]
-    cumulative: tuple[float, ...]
     extent: LogExtent
     known_from: int
-    densities: tuple[float, ...] = ()
+    stretches: bytes = b""
+    densities: bytes = b""
     refused: int = 0
     hidden: bool = False
 
@@ -63,42 +71,53 @@ class Curve:
     def density(self) -> float:
         """The usual bytes per offset: the running median, else the average of the whole log."""
         if self.densities:
-            return median(self.densities)
+            ordered = sorted(memoryview(self.densities).cast("f"))
+            return (ordered[len(ordered) // 2] + ordered[(len(ordered) - 1) // 2]) / 2
         records = self.extent.end - self.extent.start
         return self.extent.size_bytes / records if records > 0 else 0.0
 
 
 def begin(extent: LogExtent) -> Curve:
     """Return the curve after the first poll."""
-    offsets = (extent.start, extent.end) if extent.end > extent.start else (extent.end,)
-    cumulative = (0.0, float(extent.size_bytes)) if extent.end > extent.start else (0.0,)
-    return Curve(offsets=offsets, cumulative=cumulative, extent=extent, known_from=extent.end)
+    stretches = _packed(max(0, extent.end - extent.start), extent.size_bytes)
+    return Curve(extent=extent, known_from=extent.end, stretches=stretches)
 
 
-def extend(curve: Curve | None, extent: LogExtent) -> Curve:
+def extend(curve: Curve | None, extent: LogExtent, *, needed_from: int = 0) -> Curve:
     """Return the curve after one more poll; the same object where nothing has changed.
 
-    A log whose end went back is another log (deleted and created again, or truncated): the curve starts again.
+    `needed_from` is the lowest offset that is still to be read, as far as commits show: what lies below gets coarse. A
+    log whose end went back is another log (deleted and created again, or truncated): the curve starts again.
     """
     if curve is None or extent.end < curve.extent.end:
         return begin(extent)
-    if extent == curve.extent:
+    before = curve.extent
+    if extent == before:
         return curve
-    records = extent.end - curve.extent.end
-    if not records:
-        shrunk = extent.size_bytes < curve.extent.size_bytes and extent.start == curve.extent.start
-        return _trim(
-            replace(curve, extent=extent, hidden=curve.hidden or (shrunk and extent.leader == curve.extent.leader))
-        )
-    growth = extent.size_bytes - curve.extent.size_bytes
-    comparable = extent.start == curve.extent.start and extent.leader == curve.extent.leader
-    believed = comparable and _believable(curve, growth / records)
-    if believed:
-        curve = replace(curve, densities=(*curve.densities, growth / records)[-_REMEMBERED:], refused=0)
-    elif comparable:
-        curve = replace(curve, refused=curve.refused + 1, hidden=curve.hidden or growth < 0)
-    added = growth if believed else records * curve.density
-    return _trim(_append(replace(curve, extent=extent), extent.end, added))
+    records, growth = extent.end - before.end, extent.size_bytes - before.size_bytes
+    comparable = extent.start == before.start and extent.leader == before.leader
+    stretches, densities, refused, hidden = curve.stretches, curve.densities, curve.refused, curve.hidden
+    if records:
+        usual = curve.density
+        believed = comparable and growth > 0 and (growth / records >= _FAR_BELOW * usual or refused >= _PATIENCE)
+        if believed:
+            densities = (densities + _DENSITY.pack(growth / records))[-_REMEMBERED * _DENSITY.size :]
+            refused = 0
+        elif comparable:
+            refused += 1
+        stretches = _appended(curve, records, growth if believed else records * usual)
+        if len(stretches) > len(curve.stretches) and len(stretches) // _STRETCH.size % _MERGED_EVERY == 0:
+            stretches = _merged(stretches, end=extent.end, needed_from=needed_from, known_from=curve.known_from)
+    if extent.start != before.start:
+        stretches = _trimmed(stretches, extent.end - extent.start)
+    return Curve(
+        extent=extent,
+        known_from=curve.known_from,
+        stretches=stretches,
+        densities=densities,
+        refused=refused,
+        hidden=hidden or (comparable and growth < 0),
+    )
 
 
 def bytes_between(curve: Curve, first: int, end: int) -> float:
@@ -106,50 +125,87 @@ def bytes_between(curve: Curve, first: int, end: int) -> float:
 
     What is in remote storage only has the usual density.
     """
-    return max(0.0, _at(curve, end) - _at(curve, first)) if end > first else 0.0
+    return max(0.0, _bytes_after(curve, first) - _bytes_after(curve, end)) if end > first else 0.0
 
 
-def _believable(curve: Curve, density: float) -> bool:
-    if density <= 0:
-        return False
-    return density >= _FAR_BELOW * curve.density or curve.refused >= _PATIENCE
+def points(curve: Curve) -> list[tuple[int, float]]:
+    """Return the offsets at which bytes are known, ascending, with the bytes from each to the end of the log."""
+    offset, size = curve.extent.end, 0.0
+    found = [(offset, size)]
+    for records, more in _newest_first(curve.stretches):
+        offset, size = offset - records, size + more
+        found.append((offset, size))
+    return found[::-1]
 
 
-def _append(curve: Curve, offset: int, added: float) -> Curve:
-    offsets, cumulative = curve.offsets, curve.cumulative
-    total = cumulative[-1] + added
-    if len(offsets) > 1 and offsets[-1] > curve.known_from:
-        before = (cumulative[-1] - cumulative[-2]) / (offsets[-1] - offsets[-2])
-        now = added / (offset - offsets[-1])
-        if abs(now - before) <= _ALIKE * before:
-            return replace(curve, offsets=(*offsets[:-1], offset), cumulative=(*cumulative[:-1], total))
-    offsets, cumulative = (*offsets, offset), (*cumulative, total)
-    if len(offsets) > _MAX_POINTS:  # old stretches get coarser; reads are mostly near the end
-        half = _MAX_POINTS // 2
-        offsets = (*offsets[:half:2], *offsets[half:])
-        cumulative = (*cumulative[:half:2], *cumulative[half:])
-    return replace(curve, offsets=offsets, cumulative=cumulative)
+def _packed(records: int, size: float) -> bytes:
+    """Return stretches of so many offsets and bytes: one, unless the offsets need more than 32 bits."""
+    many, rest = divmod(records, _LARGEST)
+    whole = _STRETCH.pack(_LARGEST, size * _LARGEST / records) * many if many else b""
+    return whole + _STRETCH.pack(rest, size * rest / records) if rest else whole
 
 
-def _trim(curve: Curve) -> Curve:
-    """Drop what lies below the log's start."""
-    start = curve.extent.start
-    if start <= curve.offsets[0]:
-        return curve
-    keep = bisect_right(curve.offsets, start)
-    at_start = _at(curve, start)
-    offsets, cumulative = curve.offsets[keep:], curve.cumulative[keep:]
-    return replace(curve, offsets=(start, *offsets), cumulative=(at_start, *cumulative))
+def _newest_first(stretches: bytes) -> Iterator[tuple[int, float]]:
+    """Yield the stretches; most readers are near the end, and need one or two."""
+    for place in range(len(stretches) - _STRETCH.size, -1, -_STRETCH.size):
+        yield _STRETCH.unpack_from(stretches, place)
 
 
-def _at(curve: Curve, offset: int) -> float:
-    offsets, cumulative = curve.offsets, curve.cumulative
-    if offset <= offsets[0]:
-        remote = offsets[0] if curve.extent.remote_start is None else curve.extent.remote_start
-        return cumulative[0] - max(0, offsets[0] - max(offset, remote)) * curve.density
-    if offset >= offsets[-1]:  # committed since the last poll
-        return cumulative[-1] + (offset - offsets[-1]) * curve.density
-    right = bisect_right(offsets, offset)
-    left = right - 1
-    share = (offset - offsets[left]) / (offsets[right] - offsets[left])
-    return cumulative[left] + share * (cumulative[right] - cumulative[left])
+def _appended(curve: Curve, records: int, added: float) -> bytes:
+    """Return the stretches with one more, which may continue the last one."""
+    stretches = curve.stretches
+    if stretches and curve.extent.end > curve.known_from:
+        last, size = _STRETCH.unpack_from(stretches, len(stretches) - _STRETCH.size)
+        before = size / last
+        if abs(added / records - before) <= _ALIKE * before and last + records <= _LARGEST:
+            return stretches[: -_STRETCH.size] + _STRETCH.pack(last + records, size + added)
+    return stretches + _packed(records, added)
+
+
+def _merged(stretches: bytes, *, end: int, needed_from: int, known_from: int) -> bytes:
+    """Merge neighbours that all have read, where they are together no longer than what has come since.
+
+    If more than `_MAX_STRETCHES` remain, each two of the older half become one.
+    """
+    kept: list[tuple[int, float]] = []
+    first = until = end
+    """Where the last one that is kept begins and ends."""
+    for records, size in _newest_first(stretches):
+        read = kept and until <= needed_from and first != known_from
+        if read and until - first + records <= min(end - until, _LARGEST):
+            kept[-1] = _both(kept[-1], (records, size))
+        else:
+            kept.append((records, size))
+            until = first
+        first -= records
+    if len(kept) > _MAX_STRETCHES:
+        newer, older = kept[: _MAX_STRETCHES // 2], kept[_MAX_STRETCHES // 2 :]
+        kept = newer + [_both(*older[place : place + 2]) for place in range(0, len(older), 2)]
+    return b"".join(_packed(*one) for one in reversed(kept))
+
+
+def _both(*stretches: tuple[int, float]) -> tuple[int, float]:
+    return sum(records for records, _ in stretches), sum(size for _, size in stretches)
+
+
+def _trimmed(stretches: bytes, records: int) -> bytes:
+    """Return the newest stretches, of so many offsets together: what lies below the log's start is dropped."""
+    place = len(stretches)
+    for one, size in _newest_first(stretches):
+        if one >= records:
+            return _packed(records, size * records / one) + stretches[place:] if records else stretches[place:]
+        place, records = place - _STRETCH.size, records - one
+    return stretches
+
+
+def _bytes_after(curve: Curve, offset: int) -> float:
+    """Return the bytes from an offset to the end of the log; less than 0 for one that was committed since the poll."""
+    end, rest = curve.extent.end, 0.0
+    if offset >= end:
+        return (end - offset) * curve.density
+    for records, size in _newest_first(curve.stretches):
+        if offset >= end - records:
+            return rest + size * (end - offset) / records
+        end, rest = end - records, rest + size
+    remote = end if curve.extent.remote_start is None else curve.extent.remote_start
+    return rest + max(0, end - max(offset, remote)) * curve.density

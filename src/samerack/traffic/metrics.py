@@ -7,7 +7,7 @@ They are read from one publication, so that a scrape never sees half of an updat
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Self, TypeAlias
 
@@ -60,10 +60,10 @@ class TrafficCollector(Collector):
         return self._families(published.snapshot, published.totals)
 
     def _families(self, snapshot: TrafficSnapshot, totals: Totals) -> Iterator[Metric]:
-        yield from self._consumed(totals)
+        yield from self._consumed(totals, {group.group for group in snapshot.groups})
         mine = [group for group in snapshot.groups if self._mine(group.group)]
         with self._lock:
-            places = self._groups.seen(group.group for group in mine)
+            places = self._groups.seen({group.group: group.bytes_per_second or 0.0 for group in mine})
         groups = [group for group in mine if places[group.group]]
         yield _share(
             "samerack_cross_rack_ratio",
@@ -139,7 +139,7 @@ class TrafficCollector(Collector):
         )
         return together(named)
 
-    def _consumed(self, totals: Totals) -> Iterator[Metric]:
+    def _consumed(self, totals: Totals, there: Collection[str]) -> Iterator[Metric]:
         wire_bytes = CounterMetricFamily(
             "samerack_consumed_bytes",
             "Bytes on the wire that consumers read.",
@@ -156,7 +156,7 @@ class TrafficCollector(Collector):
             name = key if topic == key.topic else replace(key, topic=topic)
             size, count = sums.get(name, (0.0, 0.0))
             sums[name] = (size + volume.wire_bytes, count + volume.records)
-        for key, (size, count) in self._flows.series(sums).items():
+        for key, (size, count) in self._flows.series(sums, lambda key: key.group not in there).items():
             labels = [getattr(key, label) for label in _FLOW_LABELS]
             wire_bytes.add_metric(labels, size)
             records.add_metric(labels, count)

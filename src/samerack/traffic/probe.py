@@ -74,6 +74,7 @@ def settle(  # noqa: PLR0913 - all that an answer is judged by
 ) -> dict[Reader, Served]:
     """Return the leaders' answers with their validity: `seconds`, or less where the rule expects another rack."""
     result = {}
+    shared: dict[tuple[int, PartitionView, float], Served] = {}  # of thousands of readers few differ
     for reader, broker in found.items():
         (topic, number), rack = reader
         view, last, holds = cluster.topics[topic][number], known.get(reader), seconds
@@ -81,7 +82,10 @@ def settle(  # noqa: PLR0913 - all that an answer is judged by
         if expected is not None and cluster.brokers.get(broker) != cluster.brokers.get(expected):
             same = last is not None and (last.broker, last.view) == (broker, view)
             holds = min(seconds, 2 * last.seconds if last is not None and same else _DOUBT_SECONDS)
-        result[reader] = Served(broker=broker, view=view, at=now, seconds=holds)
+        one = (broker, view, holds)
+        if one not in shared:
+            shared[one] = Served(broker=broker, view=view, at=now, seconds=holds)
+        result[reader] = shared[one]
     return result
 
 

@@ -62,8 +62,8 @@ class Production:
         self._blocks = np.zeros((0, 0))
         """Bytes by partition and block; not a number for blocks that began before the partition was polled."""
         self._block_seconds = 0.0
-        self._rates: list[Rate | None] | None = None
-        """By row; None until they are asked for."""
+        self._rates: FloatArray | None = None
+        """Value, error and seconds by row, not numbers where too little is known; None until they are asked for."""
 
     def polled(self, appended: Mapping[Partition, float], seconds: float) -> None:
         """Add what was appended in the time since the last poll; partitions that are not in it are forgotten.
@@ -89,12 +89,9 @@ class Production:
         """Return the rates of those partitions of which they are known."""
         if self._rates is None:
             self._rates = _rates(self._blocks, self._seconds)
-        rows, rates = self._rows, self._rates
-        return {
-            partition: rate
-            for partition in partitions
-            if (row := rows.get(partition)) is not None and (rate := rates[row]) is not None
-        }
+        known = [(partition, row) for partition in partitions if (row := self._rows.get(partition)) is not None]
+        rates = self._rates[[row for _, row in known]].tolist() if known else []
+        return {partition: Rate(*rate) for (partition, _), rate in zip(known, rates, strict=True) if rate[0] == rate[0]}
 
     def _keep(self, partitions: Collection[Partition]) -> None:
         """Have a row for each of these, and for no other one."""
@@ -120,8 +117,8 @@ class Production:
         self._blocks = np.column_stack([self._blocks, np.zeros(len(self._rows))])
 
 
-def _rates(blocks: FloatArray, seconds: FloatArray) -> list[Rate | None]:
-    """Return the rate of each row of blocks; None where too few of them are known.
+def _rates(blocks: FloatArray, seconds: FloatArray) -> FloatArray:
+    """Return value, error and seconds of each row of blocks; not numbers where too few blocks are known.
 
     A burst at the border of two blocks is too much for one and too little for the other, and nothing for both: so
     the covariance of neighbours counts too (Newey and West).
@@ -136,7 +133,4 @@ def _rates(blocks: FloatArray, seconds: FloatArray) -> list[Rate | None]:
     together = alone + 2.0 * (beyond[:, 1:] * beyond[:, :-1]).sum(axis=1)
     variance = np.maximum(together, _MIN_PART * alone) * count / np.maximum(count - 1, 1)
     error = np.sqrt(variance) / whole * STUDENT[count]
-    return [
-        Rate(*rate) if rate[2] < np.inf else None
-        for rate in zip(value.tolist(), error.tolist(), whole.tolist(), strict=True)
-    ]
+    return np.where((whole < np.inf)[:, None], np.column_stack([value, error, whole]), np.nan)

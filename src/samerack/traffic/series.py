@@ -1,15 +1,16 @@
-"""Bounds the series of metrics: keys that are seen first have their own, later ones are added up in a common one.
+"""Bounds the series of metrics: so many keys have their own, the largest first, others are added up in a common one.
 
-A key that is gone leaves its place to a key that comes later. Counters never go down, and never move: a key that was
-added up with others stays so as long as it is seen.
+A key that is gone leaves its place to another one. Counters never go down: a key that gets a place later begins at 0
+there, and what it had been before stays in the common series.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import add, sub
 from typing import Final, Generic, Self, TypeAlias, TypeVar
 
 from samerack.common.patterns import EVERY, selects
@@ -63,52 +64,75 @@ def topic_names(entries: Sequence[str] = (EVERY,)) -> TopicNames:
 
 
 class Places(Generic[Key]):
-    """Which keys have series of their own: those that were seen first, as long as they are seen."""
+    """Which keys have series of their own: the largest of those that come first, as long as they are there."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: dict[Key, bool] = {}
+        self.known: Mapping[Key, bool] = {}
         """Whether a key has a place."""
 
-    def seen(self, keys: Iterable[Key]) -> Mapping[Key, bool]:
-        """Take all keys that there are now; return which have a place, in their order."""
-        found = {key: self._known.get(key) for key in keys}
-        taken = sum(map(bool, found.values()))
-        for key, has in found.items():
-            if has is None:
-                found[key] = taken < self._most
-                taken += taken < self._most
-        self._known = {key: bool(has) for key, has in found.items()}
-        return self._known
+    def seen(self, sizes: Mapping[Key, float], gone: Callable[[Key], bool] = lambda _: False) -> Mapping[Key, bool]:
+        """Take all keys that there are now, with their sizes; return which have a place, in their order.
+
+        A key that is `gone`, and only counted still, has no place any more once another one needs it.
+        """
+        held = [key for key in sizes if self.known.get(key)]
+        waiting = [key for key in sizes if not self.known.get(key) and not gone(key)]
+        over = len(held) + len(waiting) - self._most
+        if over > 0:
+            left = set(sorted(filter(gone, held), key=lambda key: sizes[key])[:over])
+            held = [key for key in held if key not in left]
+            waiting = sorted(waiting, key=lambda key: -sizes[key])[: self._most - len(held)]
+        places = {*held, *waiting}
+        self.known = {key: key in places for key in sizes}
+        return self.known
 
 
 class BoundedCounters(Generic[Key]):
-    """Counters by key, each of several numbers, with common ones for keys beyond the bound."""
+    """Counters by key, each of several numbers, with common ones for keys beyond the bound.
+
+    A key that gets a place later begins at 0 there; what it had added to a common series stays in that.
+    """
 
     def __init__(self, most: int, other: Callable[[Key], Key]) -> None:
         """Prepare: `most` keys have series of their own; `other` returns the common series of a further one."""
         self._places: Places[Key] = Places(most)
         self._other = other
+        self._last: dict[Key, tuple[float, ...]] = {}
         self._added: dict[Key, tuple[float, ...]] = {}
-        """What has been added to a common series of each key that has no own."""
+        """What each key has added to a common series."""
         self._common: dict[Key, tuple[float, ...]] = {}
         self._lock = threading.Lock()
 
-    def series(self, values: Mapping[Key, tuple[float, ...]]) -> dict[Key, tuple[float, ...]]:
+    def series(
+        self, values: Mapping[Key, tuple[float, ...]], gone: Callable[[Key], bool] = lambda _: False
+    ) -> dict[Key, tuple[float, ...]]:
         """Take all counters that there are now; return those of each series.
 
         The common ones keep what keys that are gone had added.
         """
         with self._lock:
-            places = self._places.seen(values)
+            before = {key for key, has in self._places.known.items() if has}
+            places = self._places.seen({key: now[0] for key, now in values.items()}, gone)
             added: dict[Key, tuple[float, ...]] = {}
+            own: dict[Key, tuple[float, ...]] = {}
             for key, now in values.items():
-                if not places[key]:
-                    before, name = self._added.get(key), self._other(key)
-                    step = now if before is None else tuple(one - other for one, other in zip(now, before, strict=True))
-                    common = self._common.get(name)
-                    self._common[name] = step if common is None else tuple(map(sum, zip(common, step, strict=True)))
-                    added[key] = now
-            self._added = added
-            own = {key: now for key, now in values.items() if places[key]}
+                nothing = (0.0,) * len(now)
+                last, shared = self._last.get(key, nothing), self._added.get(key, nothing)
+                if not places[key] or (key in self._last and key not in before):
+                    step, name = _less(now, last), self._other(key)
+                    shared = _more(shared, step)
+                    self._common[name] = _more(self._common.get(name, nothing), step)
+                added[key] = shared
+                if places[key]:
+                    own[key] = _less(now, shared)
+            self._added, self._last = added, dict(values)
             return own | self._common
+
+
+def _more(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(map(add, one, other))
+
+
+def _less(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(map(sub, one, other))

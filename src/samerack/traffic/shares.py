@@ -22,12 +22,14 @@ from samerack.traffic.streams_client import process_of
 
 def as_last_seen(cluster: ClusterView) -> SettledCluster:
     """Return the cluster as planning takes it, without waiting for changes to settle."""
+    settled = {
+        view: SettledPartition(leader=view.leader, replicas=view.replicas)
+        for views in cluster.topics.values()
+        for view in set(views)
+    }
     return SettledCluster(
         brokers=cluster.brokers,
-        topics={
-            topic: tuple(SettledPartition(leader=view.leader, replicas=view.replicas) for view in views)
-            for topic, views in cluster.topics.items()
-        },
+        topics={topic: tuple(settled[view] for view in views) for topic, views in cluster.topics.items()},
     )
 
 

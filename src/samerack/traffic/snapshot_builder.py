@@ -193,7 +193,9 @@ class SnapshotBuilder:
 
     def _partitions(self, observation: GroupObservation, context: ClusterContext) -> tuple[PartitionTraffic, ...]:
         result = []
-        for partition in sorted({*observation.owners, *observation.committed}):
+        partitions = sorted({*observation.owners, *observation.committed})
+        rates = self._production.rates(partitions)
+        for partition in partitions:
             owner = observation.owners.get(partition)
             broker = context.serving(partition, owner)
             log, offset = context.logs.get(partition), observation.committed.get(partition)
@@ -203,7 +205,7 @@ class SnapshotBuilder:
                 if log is not None and offset is not None
                 else None
             )
-            written = self._production.rate(partition)
+            written = rates.get(partition)
             seconds = lag_seconds(records, offset, context.timelines.get(partition), now=context.polled_at)
             result.append(
                 PartitionTraffic(

@@ -19,8 +19,8 @@ _TICKS: Final = 100
 """Steps are in hundredths of a second, of times that are rounded first: no error adds up, and 32 bits hold a year."""
 _STEP: Final = Struct("=II")
 _LARGEST: Final = 2**32 - 1
-_MAX_STEPS: Final = 112
-"""So many steps are kept before they are thinned."""
+_THINNED_EVERY: Final = 16
+"""Steps are thinned each time that so many have come: of an hour of polls every five seconds thirty remain."""
 _KEPT_STEPS: Final = 96
 """So many at most remain then: two weeks of polls every five seconds."""
 _SHARE_OF_AGE: Final = 5
@@ -64,7 +64,8 @@ def extend(timeline: Timeline | None, *, at: float, end: int) -> Timeline:
     if not (0 <= records <= _LARGEST and 0 <= passed <= _LARGEST):
         return Timeline(at=at, end=end)
     steps += _STEP.pack(passed, records)
-    return Timeline(at=at, end=end, steps=steps if len(steps) <= _MAX_STEPS * _STEP.size else _thinned(steps))
+    many = len(steps) > len(timeline.steps) and len(steps) % (_THINNED_EVERY * _STEP.size) == 0
+    return Timeline(at=at, end=end, steps=_thinned(steps) if many else steps)
 
 
 def age_of(timeline: Timeline, offset: int, *, now: float) -> float | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.curve import Curve, LogExtent, begin, bytes_between, extend
+from samerack.traffic.curve import Curve, LogExtent, begin, bytes_between, extend, points
 
 
 def extent(end: int, size: int, *, start: int = 0, leader: int = 1) -> LogExtent:
@@ -87,7 +88,7 @@ def test_an_idle_partition_costs_nothing() -> None:
     assert extend(curve, extent(100, 1_000)) is curve
     for number in range(2, 500):
         curve = extend(curve, extent(100 * number, 1_000 * number))
-    assert len(curve.offsets) < 5
+    assert len(points(curve)) < 5
 
 
 def test_offsets_committed_since_the_poll_are_extrapolated() -> None:
@@ -105,9 +106,11 @@ def test_curves_never_fall_and_stay_small(steps: list[tuple[int, int, int]]) -> 
         size = max(0, size + growth)
         start = min(end, start + removed)
         curve = extend(curve, extent(end, size, start=start))
-    assert len(curve.offsets) <= 130
-    assert list(curve.offsets) == sorted(set(curve.offsets))
-    assert all(a <= b + 1e-6 for a, b in pairwise(curve.cumulative))
+    offsets, after = zip(*points(curve), strict=True)
+    assert (offsets[0], offsets[-1]) == (start, end)
+    assert len(offsets) <= 145
+    assert list(offsets) == sorted(set(offsets))
+    assert all(a >= b for a, b in pairwise(after))
 
 
 @given(
@@ -125,3 +128,87 @@ def test_bytes_add_up(steps: list[tuple[int, int]], cuts: list[float]) -> None:
     at = sorted({0, end, *(round(cut * end) for cut in cuts)})
     parts = sum(bytes_between(curve, first, until) for first, until in pairwise(at))
     assert parts == pytest.approx(bytes_between(curve, 0, end))
+
+
+_LOGS = 4
+_KINDS = ("steady", "drift", "jumps", "bursts")
+
+
+def _records(kind: str, polls: int, dice: Random) -> tuple[list[int], list[int]]:
+    """The bytes of a log up to each record, and its end at each poll: sizes vary from record to record, and more."""
+    upto, ends, usual = [0], [0], 1000.0
+    for _ in range(polls):
+        if kind == "drift":
+            usual *= dice.uniform(0.93, 1.075)
+        elif kind == "bursts":
+            usual = dice.choice((100, 5000))
+        elif kind == "jumps" and dice.random() < 0.1:
+            usual = dice.choice((100, 500, 2000, 20_000))
+        for _ in range(dice.randint(20, 200)):
+            upto.append(upto[-1] + max(20, round(dice.lognormvariate(0, 1) * usual)))
+        ends.append(len(upto) - 1)
+    return upto, ends
+
+
+def _read(kind: str, lag: int, *, seed: int) -> tuple[float, float, Curve]:
+    """Read 400 polls of a log so many polls behind it; return what all reads are off by, their sum, and the curve."""
+    dice = Random(seed)  # noqa: S311 - reproducible logs, not secrets
+    upto, ends = _records(kind, 400, dice)
+    curve, read, error, total = begin(extent(0, 0)), 0, 0.0, 0.0
+    for number, end in enumerate(ends[1:], 1):
+        behind = max(0, number - lag)
+        until = max(read, dice.randint(ends[max(0, behind - 1)], ends[behind]))
+        curve = extend(curve, extent(end, upto[end]), needed_from=read)
+        true = upto[until] - upto[read]
+        error += abs(bytes_between(curve, read, until) - true)
+        total, read = total + true, until
+    return error, total, curve
+
+
+@pytest.mark.parametrize(
+    ("kind", "lag", "before"),
+    [
+        ("steady", 0, 0.0546),
+        ("steady", 10, 0.0528),
+        ("steady", 60, 0.0504),
+        ("steady", 100, 0.0669),
+        ("steady", 300, 0.0984),
+        ("drift", 0, 0.0548),
+        ("drift", 10, 0.0546),
+        ("drift", 60, 0.0535),
+        ("drift", 100, 0.0639),
+        ("drift", 300, 0.1463),
+        ("jumps", 0, 0.2562),
+        ("jumps", 10, 0.2579),
+        ("jumps", 60, 0.2607),
+        ("jumps", 100, 0.3057),
+        ("jumps", 300, 1.0387),
+        ("bursts", 0, 0.2369),
+        ("bursts", 10, 0.2317),
+        ("bursts", 60, 0.2260),
+        ("bursts", 100, 0.3734),
+        ("bursts", 300, 0.7083),
+    ],
+)
+def test_stretches_that_somebody_has_to_read_are_as_fine_as_128_points(kind: str, lag: int, before: float) -> None:
+    """So many polls behind, reads are off by no more of what is read than with the newest 128 polls kept alike.
+
+    `before` is what that was, with the same logs and reads.
+    """
+    found = [_read(kind, lag, seed=seed) for seed in range(_LOGS)]
+    assert sum(error for error, *_ in found) / sum(total for _, total, _ in found) <= before
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_log_that_all_keep_up_with_takes_little(kind: str) -> None:
+    """A few dozen stretches of eight bytes, however much the records vary: it was 128 points of 64 bytes."""
+    *_, curve = _read(kind, 0, seed=1)
+    assert len(curve.stretches) <= 8 * 24
+    assert len(curve.densities) <= 36
+
+
+def test_more_offsets_than_32_bits_hold() -> None:
+    """They are several stretches."""
+    curve = curve_of(extent(9_000_000_000, 18_000_000_000, start=10), extent(18_000_000_000, 45_000_000_000, start=10))
+    assert bytes_between(curve, 9_000_000_000, 18_000_000_000) == pytest.approx(27e9)
+    assert bytes_between(curve, 10, 9_000_000_000) == pytest.approx(18e9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -168,9 +169,9 @@ class Written(Production):
         super().__init__()
         self.written = rates
 
-    def rate(self, partition: Partition) -> Rate:
+    def rates(self, partitions: Iterable[Partition]) -> dict[Partition, Rate]:
         """What is written."""
-        return Rate(value=self.written[partition[1]], error=0.0, seconds=60.0)
+        return {one: Rate(value=self.written[one[1]], error=0.0, seconds=60.0) for one in partitions}
 
 
 def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +182,7 @@ def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatc
     one = member("m", "c", 0, 1)
     observed = replace(seen(), group=group(one), owners=dict.fromkeys(both, one), committed=both)
     written, book = Written(100.0, 130.0), WeightBook()
-    book.measured("g", {partition: written.rate(partition) for partition in both})
+    book.measured("g", written.rates(both))
     weights = book.weights("g")
     assert weights is not None
     assert weights["t"][0] == weights["t"][1]
