@@ -30,7 +30,7 @@ from samerack.agent.supervisor.line import RENEWS, MemberIdentity
 from samerack.agent.web import clusters as web_clusters
 from samerack.agent.web.server import WebServer, application
 from samerack.cluster.client import reception
-from samerack.common.fetching import url_of
+from samerack.common.fetching import with_port
 from samerack.common.patterns import EVERY
 from samerack.planning import planner
 from samerack.settings.all_settings import Settings
@@ -226,7 +226,7 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
         process=os.getpid(),
         groups=list(settings.groups),
         clusters=list(settings.clusters),
-        url=f"{url_of(agent.web.host, agent.web.port)}/metrics",
+        url=f"http://{with_port(agent.web.host, agent.web.port)}/metrics",
     )
     stop.wait()
     watch.stop()

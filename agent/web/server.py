@@ -24,7 +24,7 @@ from uvicorn.server import Server
 
 from samerack.agent.web.guard import UNIX_PEER, KnownHosts
 from samerack.common.errors import AgentError
-from samerack.common.fetching import url_of
+from samerack.common.fetching import with_port
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 HEAD_SECONDS: Final = 10.0
@@ -153,10 +153,9 @@ class WebServer:
             self._socket.listen()  # two programs may bind the same port, but only one may listen
         except OSError as error:
             self._socket.close()
-            where = url_of(host, port).removeprefix("http://")
             raise AgentError(
-                f"web: {where}: {error.strerror}; set web.port to a free port (0 for any) and web.host to an address "
-                "of this machine"
+                f"web: {with_port(host, port)}: {error.strerror}; set web.port to a free port (0 for any) and web.host "
+                "to an address of this machine"
             ) from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._unix_path = unix

@@ -52,9 +52,14 @@ def _show(found: Findings, origin: str) -> None:
         f"{found.groups} groups, {found.brokers} brokers, bytes of {words.span(found.window_seconds)}; {origin}; "
         f"{found.prices}"
     )
-    guessed, is_lower_bound = found.guessed_dollars_per_month, bool(found.unknown_bytes or found.unmeasured_groups)
+    guessed = found.guessed_dollars_per_month
     console.print(
-        words.totals(found.dollars_per_month, found.avoidable_dollars_per_month, guessed, is_lower_bound=is_lower_bound)
+        words.totals(
+            found.dollars_per_month,
+            found.avoidable_dollars_per_month,
+            guessed,
+            is_lower_bound=found.is_lower_bound,
+        )
     )
     if lacking := words.not_in_totals(found.unknown_bytes, found.window_seconds, guessed, found.unmeasured_groups):
         console.print(lacking)

@@ -110,9 +110,11 @@ def why_unadvertised(advertised: Iterable[tuple[str, int]]) -> str:
     All are tried at once; an address that is only silent may be far, but so it is for every request.
     """
     tried = sorted(set(advertised))[:_MAX_BROKERS]
-    with ThreadPoolExecutor(max_workers=_MAX_BROKERS, thread_name_prefix="advertised") as pool:
+    if not tried:
+        return ""
+    with ThreadPoolExecutor(max_workers=len(tried), thread_name_prefix="advertised") as pool:
         faults = list(pool.map(_fault_of_address, tried))
-    if not tried or "" in faults:
+    if "" in faults:
         return ""
     reasons = [f"{host}:{port} ({fault})" for (host, port), fault in zip(tried, faults, strict=True)]
     shown = ", ".join(reasons[:_MAX_SHOWN])

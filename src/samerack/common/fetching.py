@@ -108,9 +108,9 @@ def _content(answer: HTTPResponse, max_bytes: int, until: float) -> bytes:
 
 def address(host: str, port: int) -> str:
     """Return the URL of an agent that listens on this host and port, which are those of `web` in the settings."""
-    return url_of(_ANY.get(host, host), port)
+    return f"http://{with_port(_ANY.get(host, host), port)}"
 
 
-def url_of(host: str, port: int) -> str:
-    """Return the URL of a host and port, with an IPv6 address in brackets."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def with_port(host: str, port: int) -> str:
+    """Return a host and port as URLs have them: an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

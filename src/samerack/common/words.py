@@ -89,7 +89,7 @@ def not_in_totals(unknown_bytes: int | None, seconds: float, guessed: float | No
 
 def count(number: int | None, unknown: int = 0) -> str:
     """Format a number of things, and of how many parts it is not known: it is a lower bound then."""
-    return _at_least(UNKNOWN if number is None else str(number), unknown)
+    return _with_unknown(UNKNOWN if number is None else str(number), unknown)
 
 
 def partitions_across(across: int | None, *, known: int, of: int) -> str:
@@ -138,10 +138,10 @@ def span(seconds: float) -> str:
 
 def age(seconds: float | None, unknown: int = 0) -> str:
     """Format the age of a record, and of how many parts it is not known: it is a lower bound then."""
-    return _at_least(UNKNOWN if seconds is None else span(seconds), unknown)
+    return _with_unknown(UNKNOWN if seconds is None else span(seconds), unknown)
 
 
-def _at_least(figure: str, unknown: int) -> str:
+def _with_unknown(figure: str, unknown: int) -> str:
     return f"{figure} ({unknown} unknown)" if unknown else figure
 
 

@@ -20,6 +20,11 @@ def lower_bound(values: Iterable[Number | None], *, is_whole: bool) -> Number | 
     return known if known or is_whole else None
 
 
+def is_whole(unknown_bytes: int | None, unmeasured_groups: int) -> bool:
+    """Return whether sums over groups have all that may have crossed racks."""
+    return not unknown_bytes and not unmeasured_groups
+
+
 def total_if_known(values: Iterable[Number | None]) -> Number | None:
     """Return the sum; None if one of the values is not known."""
     values = list(values)

@@ -14,11 +14,9 @@ from samerack.common.money import PriceTable, per_month
 from samerack.common.records import LEADING
 from samerack.reporting.baseline import own_share
 from samerack.reporting.bill import bill
-from samerack.reporting.group_lag import lag_fields
+from samerack.reporting.group_lag import lag_of_group, lag_of_topic
 from samerack.reporting.report import GroupCost, PairCost, Report, TopicCost
 from samerack.reporting.serving import ServedElsewhere, avoidable_by_plans, served_elsewhere
-from samerack.traffic.lag import lag_of_all, oldest_of_all
-from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.shares import random_share
 from samerack.traffic.snapshot import Flow, GroupTraffic, TrafficSnapshot, Uncounted
 
@@ -175,7 +173,7 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
         exact=bool(group.flows) and all(flow.key.method == "exact" for flow in group.flows),
         pairs=_pairs(group.flows if total is not None else (), prices),
         topics=_topics(group, prices, is_measured=total is not None),
-        **lag_fields(lag_of_all(group.lag.values()), oldest_of_all(group.lag_seconds.values())),
+        **lag_of_group(group),
         blind_spots=(
             *(spot.value for spot in group.blind_spots),
             *(f"not counted: {records:,} records at most {why.sentence}" for why, records in _not_counted(group)),
@@ -229,7 +227,7 @@ def _topics(group: GroupTraffic, prices: PriceTable, *, is_measured: bool) -> tu
             wire_bytes=one.wire_bytes if is_measured else None,
             cross_rack_bytes=one.known_crossing if is_measured else None,
             dollars=_dollars(one if is_measured else None, prices),
-            **lag_fields(group.lag.get(topic, LowerBound()), group.lag_seconds.get(topic, LowerBound())),
+            **lag_of_topic(group, topic),
         )
         for topic, one in sorted(sums.items(), key=lambda entry: (-entry[1].crossing, entry[0]))
     )

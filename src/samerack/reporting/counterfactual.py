@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from samerack.assignors.evaluate import cross_rack_mask
-from samerack.assignors.problem import NOBODY, AssignmentError, FloatArray, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Problem
 from samerack.common.records import LEADING
 from samerack.planning.byte_shares import row_of
 from samerack.planning.deadline import assign_aside
@@ -93,25 +93,19 @@ def fetchers(group: GroupTraffic) -> frozenset[str]:
 
 def fetching(members: Collection[str]) -> Cure:
     """Return the cure by which any replica in their rack serves these members."""
-
-    def cure(problem: Problem) -> Problem:
-        reads = np.array([member in members for member in problem.members], np.bool_)
-        return replace(problem, reads_any_replica=problem.reads_any_replica | reads)
-
-    return cure
+    return lambda problem: replace(problem, reads_any_replica=problem.reads_any_replica | _among(problem, members))
 
 
 def unserved(problem: Problem, members: Collection[str]) -> Problem:
     """Return the problem as it is while leaders alone serve these members."""
-    reads = np.array([member in members for member in problem.members], np.bool_)
-    return replace(problem, reads_any_replica=problem.reads_any_replica & ~reads)
+    return replace(problem, reads_any_replica=problem.reads_any_replica & ~_among(problem, members))
 
 
 def placed(members: Collection[str]) -> Cure:
     """Return the cure by which these members are in the racks of replicas in turn."""
 
     def cure(problem: Problem) -> Problem:
-        mine = np.array([member in members for member in problem.members], np.bool_)
+        mine = _among(problem, members)
         racks = np.flatnonzero(problem.replica_racks.any(axis=0))
         member_rack = problem.member_rack.copy()
         member_rack[mine] = np.resize(racks if len(racks) else np.array([NOBODY]), int(mine.sum()))
@@ -139,6 +133,11 @@ def replicas_in(racks: Collection[str]) -> Cure:
     return lambda problem: replace(
         problem, replica_racks=problem.replica_racks | np.array([rack in racks for rack in problem.racks], np.bool_)
     )
+
+
+def _among(problem: Problem, members: Collection[str]) -> BoolArray:
+    """Return [M] which of the problem's members are among these."""
+    return np.array([member in members for member in problem.members], np.bool_)
 
 
 def _crossing(evidence: Evidence, cost: GroupCost, problem: Problem, row: FloatArray) -> FloatArray:

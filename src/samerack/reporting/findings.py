@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final
 
 from samerack.common.answers import JsonAnswer
+from samerack.reporting.amounts import is_whole
 
 
 class Code(Enum):
@@ -83,6 +84,11 @@ class Findings:
     unknown_bytes: int | None = 0
     unmeasured_groups: int = 0
     guessed_dollars_per_month: float | None = None
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether something that may have crossed racks is in no figure of dollars."""
+        return not is_whole(self.unknown_bytes, self.unmeasured_groups)
 
     @property
     def first(self) -> Finding | None:

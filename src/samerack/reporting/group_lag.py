@@ -82,7 +82,7 @@ class LagFields(TypedDict):
     lag_seconds_unknown_partitions: int
 
 
-def lag_fields(records: LowerBound[int], seconds: LowerBound[float]) -> LagFields:
+def _lag_fields(records: LowerBound[int], seconds: LowerBound[float]) -> LagFields:
     """Return the fields of a lag."""
     return {
         "lag_records": records.value,
@@ -90,6 +90,16 @@ def lag_fields(records: LowerBound[int], seconds: LowerBound[float]) -> LagField
         "lag_unknown_partitions": records.unknown,
         "lag_seconds_unknown_partitions": seconds.unknown,
     }
+
+
+def lag_of_group(group: GroupTraffic) -> LagFields:
+    """Return the fields of all topics of a group together."""
+    return _lag_fields(lag_of_all(group.lag.values()), oldest_of_all(group.lag_seconds.values()))
+
+
+def lag_of_topic(group: GroupTraffic, topic: str) -> LagFields:
+    """Return the fields of one topic of a group."""
+    return _lag_fields(group.lag.get(topic, LowerBound()), group.lag_seconds.get(topic, LowerBound()))
 
 
 def largest_first(value: float | None, unknown: int = 0) -> tuple[bool, float]:
@@ -108,11 +118,8 @@ def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
         bootstrap=bootstrap,
         group=group.group,
         state=group.state,
-        **lag_fields(lag_of_all(group.lag.values()), oldest_of_all(group.lag_seconds.values())),
-        topics={
-            topic: TopicLag(**lag_fields(records, group.lag_seconds.get(topic, LowerBound())))
-            for topic, records in group.lag.items()
-        },
+        **lag_of_group(group),
+        topics={topic: TopicLag(**lag_of_topic(group, topic)) for topic in group.lag},
         members=tuple(_of_member(member, owned[member.id]) for member in group.members),
         partitions=tuple(_of_partition(one, members.get(one.member or "")) for one in group.partitions),
     )
@@ -127,7 +134,7 @@ def _of_member(member: ObservedMember, owned: list[PartitionTraffic]) -> MemberL
         rack=member.rack.rack,
         partitions=len(owned),
         bytes_per_second=sum(known) if len(known) == len(rates) else None,
-        **lag_fields(
+        **_lag_fields(
             lag_of_all(one.lag_records for one in owned) if owned else LowerBound(value=0),
             oldest_of_all(one.lag_seconds for one in owned) if owned else LowerBound(value=0.0),
         ),

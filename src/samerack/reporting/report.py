@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from samerack.common.answers import read
 from samerack.common.money import PriceTable
-from samerack.reporting.amounts import lower_bound, total_if_known, total_of
+from samerack.reporting.amounts import is_whole, lower_bound, total_if_known, total_of
 from samerack.reporting.bill import Bill
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.snapshot import Gap
@@ -194,7 +194,7 @@ class Totals:
     @property
     def is_lower_bound(self) -> bool:
         """Whether something that may have crossed racks is in no sum."""
-        return bool(self.unknown_bytes or self.unmeasured_groups)
+        return not is_whole(self.unknown_bytes, self.unmeasured_groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,8 +236,8 @@ class Report:
         wire_bytes = total_of(group.wire_bytes for group in groups)
         unknown = total_of(group.unknown_bytes for group in groups)
         unmeasured = sum(group.wire_bytes is None and group.members > 0 for group in groups)
-        is_whole = not unknown and not unmeasured
-        crossing = lower_bound((group.cross_rack_bytes for group in groups), is_whole=is_whole)
+        whole = is_whole(unknown, unmeasured)
+        crossing = lower_bound((group.cross_rack_bytes for group in groups), is_whole=whole)
         known = (wire_bytes or 0) - (unknown or 0)
         return Totals(
             wire_bytes=wire_bytes,
@@ -245,10 +245,10 @@ class Report:
             unknown_bytes=unknown,
             unmeasured_groups=unmeasured,
             share=crossing / known if known and crossing is not None else None,
-            dollars_per_month=lower_bound((group.dollars_per_month for group in groups), is_whole=is_whole),
+            dollars_per_month=lower_bound((group.dollars_per_month for group in groups), is_whole=whole),
             avoidable_dollars_per_month=lower_bound(
                 (group.avoidable_dollars_per_month for group in groups),
-                is_whole=is_whole
+                is_whole=whole
                 and all(group.avoidable_dollars_per_month is not None for group in groups if group.cross_rack_bytes),
             ),
             guessed_dollars_per_month=total_if_known(group.guessed_dollars_per_month for group in groups),

@@ -133,7 +133,8 @@ def committed(wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: 
                     partition, offset = key(topic.name, one.partition_index), int(one.committed_offset)
                     if one.error_code:
                         failed.add(partition)
-                    if one.error_code or offset < 0:
+                        continue
+                    if offset < 0:
                         continue
                     offsets[partition] = offset
                     if one.committed_leader_epoch >= 0:

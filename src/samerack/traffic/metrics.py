@@ -7,7 +7,7 @@ They are read from one publication, so that a scrape never sees half of an updat
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Self, TypeAlias
 
@@ -169,25 +169,23 @@ def _other(key: FlowKey) -> FlowKey:
 
 
 def _lag(name: str, text: str, lags: Mapping[_Topic, LowerBound[Number]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=_TOPIC_LABELS)
-    for key, lag in lags.items():
-        if lag.value is not None:
-            family.add_metric(key, lag.value)
-    return family
+    return _gauge(name, text, _TOPIC_LABELS, ((key, lag.value) for key, lag in lags.items()))
 
 
 def _unknown(name: str, text: str, lags: Mapping[_Topic, LowerBound[Number]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=_TOPIC_LABELS)
-    for key, lag in lags.items():
-        family.add_metric(key, lag.unknown)
-    return family
+    return _gauge(name, text, _TOPIC_LABELS, ((key, lag.unknown) for key, lag in lags.items()))
 
 
 def _share(name: str, text: str, values: Iterable[tuple[GroupTraffic, float | None]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["group"])
-    for group, value in values:
+    return _gauge(name, text, ("group",), (((group.group,), value) for group, value in values))
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float | None]]) -> Metric:
+    """Return a family of gauges, without what is not known."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in values:
         if value is not None:
-            family.add_metric([group.group], value)
+            family.add_metric(key, value)
     return family
 
 

@@ -81,10 +81,6 @@ class Production:
         self._seconds[-1] += seconds
         self._blocks[:, -1] += np.fromiter((appended[partition] for partition in self._rows), float, len(self._rows))
 
-    def rate(self, partition: Partition) -> Rate | None:
-        """Return the rate of a partition; None while too little is known of it."""
-        return self.rates([partition]).get(partition)
-
     def rates(self, partitions: Iterable[Partition]) -> dict[Partition, Rate]:
         """Return the rates of those partitions of which they are known."""
         if self._rates is None:

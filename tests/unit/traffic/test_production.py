@@ -53,7 +53,7 @@ def test_a_rate_needs_three_steps_and_knows_its_error() -> None:
     found = []
     for size in (500.0, 500.0, 500.0, 0.0):
         production.polled({("t", 0): size}, 5.0)
-        found.append(production.rate(("t", 0)))
+        found.append(production.rates([("t", 0)]).get(("t", 0)))
     assert found[:2] == [None, None]
     assert found[2] == Rate(value=100.0, error=0.0, seconds=15.0)
     assert found[3] is not None
@@ -78,7 +78,7 @@ def test_a_rate_is_what_was_appended_in_its_time(steps: list[tuple[float, float]
     production.polled({("t", 0): 0.0}, 0.0)
     for seconds, size in steps:
         production.polled({("t", 0): size}, seconds)
-    rate = production.rate(("t", 0))
+    rate = production.rates([("t", 0)]).get(("t", 0))
     assert rate is not None
     whole, seconds = 0.0, 0.0
     for step, size in reversed(steps):
@@ -99,12 +99,12 @@ def test_a_partition_that_comes_later_has_its_own_time() -> None:
         production.polled({("t", 0): 100.0}, 5.0)
     for _ in range(30):
         production.polled({("t", 0): 100.0, ("t", 1): 50.0}, 5.0)
-    late = production.rate(("t", 1))
+    late = production.rates([("t", 1)]).get(("t", 1))
     assert late is not None
     assert late.value == pytest.approx(10.0)
     assert late.seconds < 150.0
     production.polled({("t", 0): 100.0}, 5.0)
-    assert production.rate(("t", 1)) is None
+    assert production.rates([("t", 1)]).get(("t", 1)) is None
 
 
 def test_a_pause_of_the_machine_is_no_rate() -> None:
@@ -113,7 +113,7 @@ def test_a_pause_of_the_machine_is_no_rate() -> None:
     production.polled({("t", 0): 0.0}, 0.0)
     for seconds, size in ((5.0, 50.0), (5.0, 50.0), (900.0, 1e9), (5.0, 50.0)):
         production.polled({("t", 0): size}, seconds)
-    assert production.rate(("t", 0)) == Rate(value=10.0, error=0.0, seconds=15.0)
+    assert production.rates([("t", 0)]).get(("t", 0)) == Rate(value=10.0, error=0.0, seconds=15.0)
 
 
 def _rate(value: float, *, error: float = 0.0) -> Rate:
