@@ -38,7 +38,7 @@ from samerack.planning.problem import TopicTables, problem_of
 from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import Subscription, TopicPartitions
+from samerack.protocol.values import Subscription, TopicPartitions, to_pairs
 from samerack.settings.all_settings import Settings
 from samerack.traffic.weights import Weights
 
@@ -137,7 +137,7 @@ class Assigning:
         return self._owned
 
     def may_be_of(self, generation: int, others: GroupView) -> bool:
-        """Return whether a description can be of this generation: one planned here must have exactly its members.
+        """Return whether a description can be of this generation: it has the members and the partitions of its plan.
 
         A coordinator that has just taken the group over may describe an earlier generation as stable until the other
         brokers have followed it.
@@ -147,7 +147,11 @@ class Assigning:
             return True
         problem = sent.plan.problem
         planned = set(map(member_key, problem.members, problem.instance_ids))
-        return planned == {member.key for member in others.members if member.subscription is not None}
+        described = {member.key: member.assigned for member in others.members if member.subscription is not None}
+        if planned != described.keys():
+            return False
+        given = planner.sent_partitions(sent.plan)
+        return all(set(to_pairs(given[key])) == set(to_pairs(assigned)) for key, assigned in described.items())
 
     def mode(self, protocol: str) -> Mode:
         """Return how to plan for a group that uses this protocol."""

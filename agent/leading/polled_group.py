@@ -78,13 +78,13 @@ class PolledGroup:
     def _see(self, view: GroupView) -> None:
         member, assigning = self._member, self._parts.assigning
         others = replace(view, members=tuple(one for one in view.members if one.id != member.member_id))
-        if member.leading and not assigning.may_be_of(member.generation_id, others):
+        if others == self.others:
+            others = self.others  # results are cached by object identity
+        elif member.leading and not assigning.may_be_of(member.generation_id, others):
             self._reporter.log.info(
                 "outdated-description", generation=member.generation_id, members=len(others.members)
             )
             return
-        if others == self.others:
-            others = self.others  # results are cached by object identity
         self.view, self.others = view, others
         admission = self._parts.admission
         admission.sees(others, inside=not member.is_outside)

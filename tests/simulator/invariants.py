@@ -153,7 +153,7 @@ class Invariants:
             group = self._world.coordinator.group
             others = [member.client_id != AGENTS for member in group.members] if group is not None else []
             # the agent cannot have seen it earlier
-            seen = self._world.timeline.now - self._state_at > _POLL_MS and self._world.network.outdated is None
+            seen = self._world.timeline.now - self._state_at > _POLL_MS and not self._is_outdated()
             if group is not None and group.state is State.STABLE and others and all(others) and seen:
                 self.fail("ForbiddenGroup", f"{agent.name} joins a group that it may not")
 
@@ -163,12 +163,11 @@ class Invariants:
         now = self._world.timeline.now
         if reason in ("second-round", "partitions-changed"):
             group = self._world.coordinator.group
-            outdated = self._world.network.outdated is not None
             known = group is not None and any(one in group.members for one in agent.ids())
             # a member that the broker does not know any more has no effect
             if self._incomplete(agent.known_partitions()) or not known:
                 return
-            if not outdated:
+            if not self._is_outdated():
                 self.fail("NeedlessRebalance", f"{agent.name} rebalances for {reason}, and every partition is read")
             elif group is not None and process.planned == group.generation:  # else the agent cannot know
                 self.fail("OutdatedPoll", f"{agent.name} rebalances for {reason} because of an outdated description")
@@ -178,7 +177,7 @@ class Invariants:
         needed = self._incomplete(agent.known_partitions())
         if not needed and (gone := self._deleted(agent.known_partitions())):
             self.fail("StopsForDeleted", f"{agent.name} rebalances for {reason}, and members own deleted {min(gone)}")
-        if reason == "takeover" and (needed or self._world.network.outdated is not None):
+        if reason == "takeover" and (needed or self._is_outdated()):
             return  # partitions that nobody reads, as far as is known, do not wait for a member that is away
         self._check_away(agent, reason)
         if reason == "takeover":
@@ -400,13 +399,15 @@ class Invariants:
         group = self._world.coordinator.group
         if group is None or group.state is not State.STABLE:
             return True
-        members = [one for one in self._world.consumers if one.member_id in group.members]
-        return bool(self._unowned(self._assigned(group), believed, members))
+        # as it is described: a client may have other topics now, or have gone and its LeaveGroup was lost
+        topics = {topic for one in group.members for topic in read_subscription(one.metadata(group.protocol)).topics}
+        return bool(self._unowned(self._assigned(group), believed, topics))
 
     def unread(self) -> set[Partition]:
         """Partitions of subscribed topics that no client owns."""
         living = [one for one in self._world.consumers if one.host.alive]
-        return self._unowned({partition for one in living for partition in one.owned}, {}, living)
+        topics = {topic for one in living for topic in one.topics}
+        return self._unowned({partition for one in living for partition in one.owned}, {}, topics)
 
     def _deleted(self, existing: Mapping[str, int]) -> set[Partition]:
         """Partitions that the current plan assigns although their topic is known to have fewer, or none."""
@@ -418,11 +419,8 @@ class Invariants:
     def _assigned(group: Group) -> set[Partition]:
         return {partition for one in group.members for partition in pairs_of(one.assignment)}
 
-    def _unowned(
-        self, owned: set[Partition], believed: Mapping[str, int], readers: Iterable[Consumer]
-    ) -> set[Partition]:
-        """Partitions of the readers' topics that exist, or are believed to, and are not owned."""
-        wished = {topic for one in readers for topic in one.topics}
+    def _unowned(self, owned: set[Partition], believed: Mapping[str, int], wished: Iterable[str]) -> set[Partition]:
+        """Partitions of these topics that exist, or are believed to, and are not owned."""
         there = {topic: len(partitions) for topic, partitions in self._world.place.topics.items()}
         counts = {topic: max(there.get(topic, 0), believed.get(topic, 0)) for topic in wished}
         everything = {(topic, number) for topic, count in counts.items() for number in range(count)}
@@ -441,6 +439,11 @@ class Invariants:
         if bool(np.any(plan.problem.owner < 0)):
             self.fail("PlannedUnread", f"{agent.name} leads a group in which something is not read")
 
+    def _is_outdated(self) -> bool:
+        """Whether the last description that an agent has may show a former state of the group."""
+        network = self._world.network
+        return network.outdated is not None or self._world.timeline.now - network.up_to_date_at <= _POLL_MS
+
     def _is_another_wanted(self) -> bool:
         """Whether another plan reads less across racks than the present one, by more than the minimum."""
         settings = self._world.agents[0].settings
@@ -452,7 +455,7 @@ class Invariants:
     def _plan(self, configured: Settings) -> planner.Plan | None:
         """The best plan for the group's running clients; None if they are none."""
         world = self._world
-        group = world.coordinator.group
+        group = world.coordinator.kept
         if group is None or not group.protocol:
             return None
         mode = mode_of(group.protocol, configured.leading, rack_aware_fetch=True)

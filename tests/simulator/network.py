@@ -76,6 +76,7 @@ class Network:
         self.troubles: list[Trouble] = []
         self.commits: Callable[[], Mapping[tuple[str, int], int]] = dict  # the group's committed offsets
         self.outdated: Described | None = None  # the former state of the group that a new coordinator still describes
+        self.up_to_date_at = -1_000_000  # since when it does no longer
 
     def group_type(self, _: str) -> str:
         """The group type as brokers list it."""

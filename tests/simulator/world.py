@@ -419,7 +419,7 @@ class World:
                 self.timeline.after(1500, up_to_date)
 
         def up_to_date() -> None:
-            self.network.outdated = None
+            self.network.outdated, self.network.up_to_date_at = None, self.timeline.now
             # an agent that believed it may have joined an empty group, and sees this only after its first rebalance
             cost = self.coordinator.initial_delay_ms + self.setting.plan_ms
             self.invariants.excuse("the coordinator is up to date", cost)
