@@ -63,9 +63,9 @@ SETUPS: Final = (
         extra=("confluent", "rack-c"),
     ),
     Setup(
-        name="go",
+        name="go",  # without librdkafka, whose subscriptions kafka-go cannot read when it leads
         assignor="range",
-        members=(("sarama", "rack-a"), ("kafka-go", "rack-b"), ("confluent", "rack-c")),
+        members=(("sarama", "rack-a"), ("kafka-go", "rack-b"), ("sarama", "rack-c")),
         extra=("sarama", "rack-c"),
     ),
     Setup(
