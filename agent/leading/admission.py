@@ -66,6 +66,7 @@ class Admission:
         self._decided_for: GroupView | None = None
         self._refusal = ""
         self._trouble = ""
+        self._denied = False
         self._kept_out_for = ""
         self.full = ""
         """Why there is no room for the agent in the group as it was last described; empty if there is."""
@@ -88,6 +89,11 @@ class Admission:
     def forget(self) -> None:
         """Make the next `admits` decide again."""
         self._decided_for = None
+
+    def report(self) -> None:
+        """Report why the agent stays out, or that nothing prevents it: a failure that has passed may be reported."""
+        if not self.back_off.is_out:
+            self.reporter.trouble, self.reporter.refused = self._refusal, self._denied
 
     @property
     def max_size(self) -> int | None:
@@ -158,13 +164,13 @@ class Admission:
         )
         if view is not self._decided_for or trouble != self._trouble:
             reason = trouble or refusal(view, self.leading)
-            self._trouble, self.reporter.refused = trouble, bool(denied)
+            self._trouble, self._denied = trouble, bool(denied)
             if not reason and (kind := self.group_type(self.group)) != _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:
                 self.reporter.log.warning("observing", reason=reason)
             self._decided_for, self._refusal = view, reason
-            self.reporter.trouble = reason
+            self.report()
         if self._refusal:
             self.reporter.become(OBSERVING)
         return not self._refusal

@@ -90,8 +90,10 @@ class PolledGroup:
         admission.sees(others, inside=not member.is_outside)
         if admission.full and not member.is_outside:
             raise BackOffError(Cause.GROUP_FULL, admission.full)
-        if self._reporter.role in (*INSIDE, OBSERVING) and not admission.is_troubled:
+        if self._reporter.role in INSIDE:
             self._reporter.trouble = ""
+        elif self._reporter.role == OBSERVING:
+            admission.report()
         assigning.see(others)
         self._parts.evaluator.lives.sees(others, member.lookup, self._parts.clock())
         self._parts.evictions.see(view)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -32,6 +33,13 @@ def main(  # noqa: PLR0913 - one parameter for each option
     kind: Annotated[
         list[str] | None, typer.Option(help="Only faults of this kind; may be given several times.")
     ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Only faults of this group; may be given several times.")
+    ] = None,
+    max_group_size: Annotated[
+        int | None,
+        typer.Option(min=5, help="`group.max.size` of the brokers: an agent leaves where it would fill a group."),
+    ] = None,
     take: Annotated[
         list[Path] | None,
         typer.Option(help="The run.json of a run that was kept, instead of playing it again; may be given twice."),
@@ -44,8 +52,9 @@ def main(  # noqa: PLR0913 - one parameter for each option
     Brokers, members (Java, librdkafka, kafka-python, franz-go, sarama, kafka-go) and agents are real processes on
     loopback. Exit code 0: no record was lost, no partition owned twice in a generation, none stopped for two seconds
     longer than the longest without an agent, every rebalance is explained, and groups whose consumers had gone were as
-    without an agent: empty, with their offsets, open to tools and to other protocols. Else 1, and the histories are
-    kept. Kinds of faults that are two seconds worse with agents are yellow.
+    without an agent: empty, with their offsets, open to tools and to other protocols, and no member was refused as its
+    group was full. Else 1, and the histories are kept. Kinds of faults that are two seconds worse with agents are
+    yellow.
     """
 
     def play(story: Story) -> dict[str, Any]:
@@ -53,11 +62,14 @@ def main(  # noqa: PLR0913 - one parameter for each option
         for missing in means.missing().values():
             story.report(f"[yellow]{missing}[/yellow]")
         groups = [setup.name for setup in SETUPS]
-        schedule = draw(seed, faults=faults, kinds=kind or possible(means), groups=groups)
-        taken = {one.with_agents: one for one in (_taken(path, schedule) for path in take or ())}
+        if unknown := sorted(set(group or ()) - set(groups)):
+            raise SandboxError(f"no such group: {', '.join(unknown)}; there are {', '.join(groups)}")
+        schedule = draw(seed, faults=faults, kinds=kind or possible(means), groups=group or groups)
+        taken = {one.with_agents: one for one in (_taken(path, schedule, max_group_size) for path in take or ())}
+        play_half = partial(run, schedule, means=means, report=story.report, max_group_size=max_group_size)
         with evidence(story, "samerack-chaos-", keep=keep) as kept:
             led, alone = (
-                taken.get(with_agents) or _run(story, schedule, means, kept.folder / name, with_agents=with_agents)
+                taken.get(with_agents) or _run(story, play_half, kept.folder / name, with_agents=with_agents)
                 for name, with_agents in (("with-agents", True), ("without-agents", False))
             )
             document = as_json(led, alone, seed=seed)
@@ -72,20 +84,22 @@ def main(  # noqa: PLR0913 - one parameter for each option
     complain(console, document["complaints"])
 
 
-def _taken(path: Path, schedule: Sequence[Drawn]) -> ChaosRun:
+def _taken(path: Path, schedule: Sequence[Drawn], max_group_size: int | None) -> ChaosRun:
     try:
         found = RUNS.validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{path} holds no run of this program: {error}") from None
-    if [outcome.drawn for outcome in found.faults] != list(schedule):
-        raise typer.BadParameter(f"{path} has other faults; give its --faults, --seed and --kind")
+    if ([outcome.drawn for outcome in found.faults], found.max_group_size) != (list(schedule), max_group_size):
+        raise typer.BadParameter(
+            f"{path} has other faults; give its --faults, --seed, --kind, --group and --max-group-size"
+        )
     return found
 
 
-def _run(story: Story, schedule: Sequence[Drawn], means: Means, folder: Path, *, with_agents: bool) -> ChaosRun:
-    story.report(f"[bold]{len(schedule)} faults {'with agents' if with_agents else 'without an agent'}[/bold]")
+def _run(story: Story, play: Callable[..., ChaosRun], folder: Path, *, with_agents: bool) -> ChaosRun:
+    story.report(f"[bold]{'with agents' if with_agents else 'without an agent'}[/bold]")
     try:
-        result = run(schedule, with_agents=with_agents, means=means, folder=folder, report=story.report)
+        result = play(with_agents=with_agents, folder=folder)
     except SandboxError as error:
         raise SandboxError("\n".join([str(error), *getattr(error, "__notes__", [])])) from None
     (folder / "run.json").write_bytes(RUNS.dump_json(result))

@@ -20,8 +20,12 @@ from lab.sandbox.errors import SandboxError
 from lab.sandbox.settings import free_ports
 
 PRESENT: Final = frozenset({"leading", "following"})
-WATCHING: Final = PRESENT | {"waiting", "observing"}
+FULL: Final = "full"
+"""The role of an agent that observes a group as its consumers need all places that brokers allow."""
+ACTIVE: Final = PRESENT | {FULL}
+WATCHING: Final = ACTIVE | {"waiting", "observing"}
 """Roles of an agent in a group that it is responsible for."""
+_LIMIT: Final = "group.max.size"
 _MAX_EVENTS: Final = 10_000
 POLICY: Final[Mapping[str, object]] = {"policy.burst": 20, "policy.refill_seconds": 5, "policy.max_per_hour": 1000}
 """Faults and scenarios come faster than what policies are made for."""
@@ -90,8 +94,12 @@ class Agent:
 
     def roles(self) -> dict[str, str]:
         """Return its role in each group; `unknown` while it does not answer, `gone` while it does not run."""
-        reported = self.process.roles() if self.running else {}
-        return {group: reported.get(group, "unknown" if self.running else "gone") for group in self._groups}
+        status, text = self.process.get("/v1/status") if self.running else (0, "")
+        reported = {one["group"]: one for one in json.loads(text)["groups"]} if status == OK else {}
+        return {
+            group: role_of(reported[group]) if group in reported else "unknown" if self.running else "gone"
+            for group in self._groups
+        }
 
     def events(self, group: str) -> list[dict[str, Any]]:
         """Return its events of a group over HTTP, newest first; none while it does not answer."""
@@ -118,17 +126,21 @@ class Agents:
         self.all = [Agent(name, bootstrap=bootstrap, groups=groups, folder=folder) for name in ("one", "two")]
 
     def active(self, group: str) -> Agent | None:
-        """Return the agent that is in a group now, if any."""
-        return next((one for one in self.all if one.roles()[group] in PRESENT), None)
+        """Return the agent that is in a group now, or would be if there were room, if any."""
+        return next((one for one in self.all if one.roles()[group] in ACTIVE), None)
 
     def roles(self) -> dict[str, tuple[str, ...]]:
         """Return the role of each agent in each group."""
         reported = [one.roles() for one in self.all]
         return {group: tuple(roles[group] for roles in reported) for group in self.groups}
 
+    def having(self, roles: AbstractSet[str]) -> frozenset[str]:
+        """Return the groups in which an agent has one of these roles."""
+        return frozenset(group for group, found in self.roles().items() if not roles.isdisjoint(found))
+
     def led(self) -> frozenset[str]:
         """Return the groups that an agent leads."""
-        return frozenset(group for group, roles in self.roles().items() if "leading" in roles)
+        return self.having({"leading"})
 
     def rebalances(self, group: str) -> frozenset[int]:
         """Return the generations of a group in either agent's events, with those that it reports as missed."""
@@ -155,3 +167,8 @@ class Agents:
         for one in self.all:
             with suppress(OSError):
                 one.close()
+
+
+def role_of(status: Mapping[str, str]) -> str:
+    """Return the role of an agent in a group, from what it answers of its status."""
+    return FULL if status["role"] == "observing" and _LIMIT in status["trouble"] else status["role"]

@@ -54,7 +54,7 @@ class Fault:
         return self.pick([spec for spec in self.group.specs if spec in self.group.present])
 
     def agent(self) -> Agent | None:
-        """Return the agent that is in the group now; None where there is none."""
+        """Return the agent that is in the group now, or stays out as it is full; None where there is none."""
         if self.world.agents is None:
             return None
         found = self.world.agents.active(self.drawn.group)

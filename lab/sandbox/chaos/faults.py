@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from lab.sandbox.admin import wait_until
-from lab.sandbox.chaos.agents import Agent
+from lab.sandbox.chaos.agents import FULL, Agent
 from lab.sandbox.chaos.fault import HITS, Drawn, Fault, Inject, Kind
 from lab.sandbox.chaos.faults_emptied import EMPTIED
 from lab.sandbox.chaos.means import BENT, Means, bend, empty, fill
@@ -127,14 +127,16 @@ def _in_rebalance(step: str, hit: Callable[[Agent], object]) -> Inject:
     A stopped member keeps the group waiting in JoinGroup while the extra member joins or leaves; the agent parks there
     after its next heartbeat. For the second step the agent's requests are dropped from then on: it gets the answer to
     JoinGroup, but its SyncGroup never arrives, so the group waits for the plan until the agent is hit. The third step
-    starts when the agent logs that its plan was sent. Without agents the group has the same rebalance.
+    starts when the agent logs that its plan was sent. Without agents the group has the same rebalance, and one without
+    room for the agent (`group.max.size`): that agent is hit while it leaves or stays out.
     """
 
     def inject(fault: Fault) -> None:
         group, network = fault.group, fault.world.network
         fault.explains = frozenset({group.name})
         slow, agent = fault.any_member(), fault.agent()
-        if agent is not None and agent.roles()[group.name] != "leading":
+        role = "" if agent is None else agent.roles()[group.name]
+        if agent is not None and role not in ("leading", FULL):
             raise SandboxError(f"agent {agent.name} does not lead {group.name}, so that it cannot be hit in that")
         number = 0 if agent is None else fault.agents.all.index(agent)
         logged = 0 if agent is None else len(agent.logged())
@@ -145,12 +147,13 @@ def _in_rebalance(step: str, hit: Callable[[Agent], object]) -> Inject:
         fault.target = f"{fault.target or group.name}, {group.extra.name} {comes}"
         group.wait_state(("PREPARING_REBALANCING",), "it waits in JoinGroup")
         time.sleep(_PARKED_SECONDS)
-        if agent is not None and step == "parked":
+        at_once = step == "parked" or role == FULL or not fault.world.has_room(group)
+        if agent is not None and at_once:
             hit(agent)
-        if agent is not None and step == "joined":
+        if agent is not None and not at_once and step == "joined":
             network.cut(number)
         group.resume(slow)
-        if agent is None or step == "parked":
+        if agent is None or at_once:
             return
         if step == "joined":
             group.wait_state(("COMPLETING_REBALANCING",), "it waits for the plan")

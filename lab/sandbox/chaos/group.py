@@ -55,7 +55,7 @@ class Group:
         self.asked = GroupClient(bootstrap, self.name)
 
     def start(self, spec: MemberSpec, *, assignor: str = "") -> Member:
-        """Start a member; an assignor, if given, replace the group's."""
+        """Start a member; an assignor, if given, replaces the group's."""
         self._lives += 1
         settings = MemberSettings(
             bootstrap=self._bootstrap,
@@ -64,6 +64,7 @@ class Group:
             client_id=spec.name,
             rack=spec.rack if spec.client in RACK_SENDERS else None,
             assignors=(name,) if (name := assignor or self.setup.assignor) else (),
+            instance_id=spec.name if self.setup.static and spec in self.specs else None,
             properties=self.setup.properties,
         )
         member = Member.on(spec.client, settings, history=self._folder / f"{spec.name}-{self._lives}.jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _MIN_STOP: Final = 0.05
 """Seconds; anything shorter is no stop: a poll or a flush takes as long."""
 _REPORTING_SECONDS: Final = 3.0
 """An agent polls each group once a second, and a killed one must start first."""
+_REFUSED: Final = re.compile(r"max\w*\W*size|\[81\]", re.IGNORECASE)
+"""GROUP_MAX_SIZE_REACHED in the words of each client; kafka-python ends with it, and franz-go just does not settle."""
 _BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
 """Stops are compared fault by fault; these bounds are for what no fault may cause."""
 
@@ -64,6 +67,7 @@ class ChaosRun:
     rebalances: int  # new generations of the groups from the first fault on
     seconds: float
     at_the_end: tuple[str, ...] = ()  # how groups were not as without agents after their consumers had left
+    max_group_size: int | None = None  # `group.max.size` of the brokers
 
     @property
     def with_agents(self) -> bool:
@@ -80,12 +84,20 @@ RUNS: Final = TypeAdapter(ChaosRun)
 """Runs as JSON."""
 
 
-def run(
-    schedule: Sequence[Drawn], *, with_agents: bool, means: Means, folder: Path, report: Callable[[str], None]
+def run(  # noqa: PLR0913 - each is a part of the world
+    schedule: Sequence[Drawn],
+    *,
+    with_agents: bool,
+    means: Means,
+    folder: Path,
+    report: Callable[[str], None],
+    max_group_size: int | None = None,
 ) -> ChaosRun:
     """Run a schedule, with histories and log in a folder."""
     begun = time.monotonic()
-    with World(folder=folder, with_agents=with_agents, means=means, report=report) as world:
+    with World(
+        folder=folder, with_agents=with_agents, means=means, report=report, max_group_size=max_group_size
+    ) as world:
         faults: list[Outcome] = []
         before = world.generations()
         for drawn in schedule:
@@ -105,11 +117,13 @@ def run(
         records=sum(event.count for history in histories.values() for event in history.written),
         rebalances=rebalances,
         seconds=time.monotonic() - begun,
+        max_group_size=max_group_size,
     )
 
 
 def _suffer(fault: Fault, world: World, *, recent_ns: int) -> Outcome:
     before, agents, kind = world.generations(), world.agents, KINDS[fault.drawn.kind]
+    alone = world.left_alone()
     since = now_ns()
     try:
         with fault.healing:
@@ -125,7 +139,8 @@ def _suffer(fault: Fault, world: World, *, recent_ns: int) -> Outcome:
     until = now_ns()
     recent = {name: group.recent(recent_ns) for name, group in world.groups.items()}
     new = {name: _generations(history, after=before[name]) for name, history in recent.items()}
-    asked = {name: found for name, found in new.items() if found and name not in fault.explains}
+    explained = fault.explains | alone | world.left_alone()  # who is not in a group does not know its generations
+    asked = {name: found for name, found in new.items() if found and name not in explained}
     crashes, unsettled = world.take_trouble()
     return Outcome(
         drawn=fault.drawn,
@@ -137,10 +152,21 @@ def _suffer(fault: Fault, world: World, *, recent_ns: int) -> Outcome:
         rebalances={name: len(found) for name, found in new.items()},
         unexplained=_unexplained(agents, asked),
         led=None if agents is None else len(agents.led()),
-        violations=(*fault.violations, *unsettled),
+        violations=(*fault.violations, *unsettled, *refused(recent, since)),
         crashes=tuple(crashes),
         since_ns=since,
     )
+
+
+def refused(histories: Mapping[str, History], since_ns: int) -> list[str]:
+    """Return the members that brokers have refused since then because their group was full."""
+    return [
+        f"{name} is refused in {group}: {event.message}"
+        for group, history in histories.items()
+        for name, events in history.members.items()
+        for event in events
+        if event.kind == "error" and event.ns >= since_ns and _REFUSED.search(event.message)
+    ]
 
 
 def _generations(history: History, *, after: int) -> list[int]:

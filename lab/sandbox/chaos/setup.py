@@ -46,6 +46,7 @@ class Setup:
     placed: tuple[tuple[int, ...], ...] = PLACED  # brokers of each partition, the leader first
     properties: Mapping[str, str] = field(default_factory=lambda: PROPERTIES)  # of the clients, in Kafka's names
     idle: bool = False
+    static: bool = False  # whether its members, without the extra one, have a `group.instance.id`
 
 
 SETUPS: Final = (
@@ -62,13 +63,20 @@ SETUPS: Final = (
         extra=("confluent", "rack-c"),
     ),
     Setup(
-        name="go",
+        name="go",  # without librdkafka, whose subscriptions kafka-go cannot read when it leads
         assignor="range",
-        members=(("sarama", "rack-a"), ("kafka-go", "rack-b"), ("confluent", "rack-c")),
+        members=(("sarama", "rack-a"), ("kafka-go", "rack-b"), ("sarama", "rack-c")),
         extra=("sarama", "rack-c"),
     ),
+    Setup(
+        name="static",
+        assignor="range",
+        members=(("java", "rack-a"), ("confluent", "rack-b")),
+        extra=("confluent", "rack-c"),
+        static=True,
+    ),
 )
-"""Groups under load, for which faults are drawn: eager and cooperative, on clients of five languages."""
+"""Groups under load, for which faults are drawn: eager, cooperative, static members; on clients of five languages."""
 IDLE: Final = Setup(
     name="idle",
     assignor="range",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
@@ -13,7 +14,7 @@ from rich.markup import escape
 
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.chaos import guests
-from lab.sandbox.chaos.agents import PRESENT, Agents
+from lab.sandbox.chaos.agents import ACTIVE, PRESENT, Agents
 from lab.sandbox.chaos.group import Group, now_ns
 from lab.sandbox.chaos.means import Means
 from lab.sandbox.chaos.network import Network
@@ -32,6 +33,8 @@ _BESIDE: Final = frozenset({"standby", "fenced"})
 _START_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 60.0
 _AGENT_SECONDS: Final = 40.0
+_ROOM_SECONDS: Final = 120.0
+"""An agent that has made room for as many consumers again as it saw at the birth of a group comes in after a minute."""
 _QUIET_SECONDS: Final = 0.5
 
 
@@ -41,12 +44,22 @@ class World:
     cluster: Cluster
     admin: Admin
 
-    def __init__(self, *, folder: Path, with_agents: bool, means: Means, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        with_agents: bool,
+        means: Means,
+        report: Callable[[str], None],
+        max_group_size: int | None = None,
+    ) -> None:
+        """Prepare; `max_group_size` is the brokers' `group.max.size`, if they have one."""
         self.folder = folder
         self.groups: dict[str, Group] = {}
         self.agents: Agents | None = None
         self.network = Network(enabled=means.network)
         self._means = means
+        self._max_group_size = max_group_size
         self._crashes: list[str] = []
         self._unsettled: list[str] = []
         self._with_agents = with_agents
@@ -61,6 +74,14 @@ class World:
     def generations(self) -> dict[str, int]:
         """Return the generation of each group, as recorded by its members."""
         return {name: group.generation() for name, group in self.groups.items()}
+
+    def has_room(self, group: Group) -> bool:
+        """Return whether an agent may be in a group: one more consumer must fit beside it."""
+        return self._max_group_size is None or len(group.present) + 2 <= self._max_group_size
+
+    def left_alone(self) -> frozenset[str]:
+        """Return the groups that no agent is in."""
+        return frozenset() if self.agents is None else frozenset(self.groups) - self.agents.having(PRESENT)
 
     def settle(self) -> None:
         """Wait until agents and groups have settled. If they do not, records that, and restart all members."""
@@ -111,8 +132,11 @@ class World:
             trouble = "\n".join(group.trouble() for group in self.groups.values())
             raise SandboxError(f"{error}\n{trouble}\nagents: {self.agents and self.agents.roles()}") from None
 
-    def _wait_agents(self, *, timeout: float = _AGENT_SECONDS) -> None:
-        """Start agents that do not run, and wait until one is in each group and the other is not."""
+    def _wait_agents(self, roles: AbstractSet[str] = ACTIVE, *, timeout: float = _AGENT_SECONDS) -> None:
+        """Start agents that do not run, and wait until one has such a role in each group, and the other is beside it.
+
+        By default the one may stay out of groups that are full.
+        """
         agents = self.agents
         if agents is None:
             return
@@ -122,8 +146,8 @@ class World:
 
         def back() -> bool:
             return all(one.answers for one in agents.all) and all(
-                sum(role in PRESENT for role in roles) == 1 and all(role in PRESENT | _BESIDE for role in roles)
-                for roles in agents.roles().values()
+                sum(role in roles for role in found) == 1 and all(role in roles | _BESIDE for role in found)
+                for found in agents.roles().values()
             )
 
         try:
@@ -132,9 +156,9 @@ class World:
             raise SandboxError(f"{error}: {agents.roles()}") from None
 
     def take_the_lead(self) -> None:
-        """Restart all members of each group that no agent leads: an agent leads a group from its start."""
+        """Restart all members of each group that an agent only follows: it leads a group from its start."""
         for name, group in sorted(self.groups.items()):
-            if self.agents is not None and name not in self.agents.led():
+            if self.agents is not None and name in self.agents.having({"following"}):
                 self._report(f"[dim]no agent leads {name}: all its members end, and start again[/dim]")
                 group.restart()
                 self.settle()
@@ -143,6 +167,9 @@ class World:
         """Drain all groups; return how they differ from groups without agents two seconds later."""
         for group in self.groups.values():
             group.drain()
+        for group in self.groups.values():
+            if group.setup.static:
+                guests.wait_without_consumers(group)  # a static member that ends is removed after its session
         left = time.monotonic()
         return [violation for group in self.groups.values() for violation in guests.check(group, left)]
 
@@ -151,7 +178,9 @@ class World:
         setups = (IDLE, *SETUPS)
         with ExitStack() as stack:
             stack.callback(self.network.close)
-            self.cluster, self.admin = stack.enter_context(three_brokers(self._report, properties=_PROPERTIES))
+            limit = {} if self._max_group_size is None else {"group.max.size": str(self._max_group_size)}
+            properties = {**_PROPERTIES, **limit}
+            self.cluster, self.admin = stack.enter_context(three_brokers(self._report, properties=properties))
             if self._with_agents:
                 names = [setup.name for setup in setups]
                 agents = Agents(bootstrap=self.cluster.bootstrap, groups=names, folder=self.folder / "agents")
@@ -170,7 +199,7 @@ class World:
                 )
                 self.groups[setup.name] = stack.enter_context(group)
                 self._wait_settled(timeout=_START_SECONDS)  # in sequence: on two cores, all at once would starve agents
-            self._wait_agents(timeout=_START_SECONDS)
+            self._wait_agents(PRESENT, timeout=_START_SECONDS if self._max_group_size is None else _ROOM_SECONDS)
             self.take_the_lead()
             self._stack = stack.pop_all()
         return self

@@ -212,6 +212,24 @@ def test_an_agent_leaves_a_restarting_consumer_its_place() -> None:
         assert not world.agents[0].ids()
 
 
+def test_a_failure_that_has_passed_is_no_reason_to_stay_out() -> None:
+    """After the coordinator had moved, an agent without room said for good that the group was loading."""
+    with _world(seed=1, initial_delay_ms=3000, max_size=3) as world:
+        world.fill(1000)
+        world.settle()
+        world.start_agent(0)
+        world.settle()
+        leader = world.agents[0].leader
+        assert leader is not None
+        reason = leader.reporter.trouble
+        assert reason.startswith("group.max.size")
+        world.move_coordinator(3000, outdated=False)
+        world.wait(2500)
+        assert not leader.reporter.trouble.startswith("group.max.size")
+        world.settle()
+        assert leader.reporter.trouble == reason
+
+
 def test_an_agent_comes_back_to_a_group_that_has_become_smaller() -> None:
     """Five minutes after the group has shrunk the agent is in it again."""
     with _world(seed=1, initial_delay_ms=3000, max_size=4) as world:
