@@ -247,6 +247,7 @@ def test_the_tables_show_the_same() -> None:
         (["--group", "app", "file.json"], "give either FILE or --group APPLICATION"),
         (["--group", "app", "-b", "127.0.0.1:1", "--changelog", "x"], "expected TOPIC=SUBTOPOLOGY"),
         (["--group", "app"], "kafka: is missing"),
+        (["app.json", "--standbys", "1", "--by-bytes"], "--by-bytes, --standbys only with --group; FILE has its own"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments: list[str], part: str) -> None:
