@@ -25,6 +25,7 @@ from samerack.common.errors import AgentError, RefusedError
 from samerack.common.service import Service
 from samerack.election.election import Election
 from samerack.election.metrics import ElectionCollector
+from samerack.reporting.evidence import StreamsPlanning
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.reporting.report_service import ReportService
@@ -68,6 +69,7 @@ class ClusterAgent:
             more_gaps=self.health.gaps,
             server_assignors=lambda: parts.watch.server_assignors,
             max_group_size=lambda: parts.watch.max_group_size,
+            streams_plans=self._streams_plans,
         )
         ledger = Ledger(parts.prices, roles=parts.roles, own_share=reports.own_share)
         parts.traffic.listen(ledger.take)
@@ -83,6 +85,19 @@ class ClusterAgent:
         parts.metrics.registry.register(BillCollector(reports, limits=parts.limits))
         parts.metrics.registry.register(ElectionCollector(parts.election))
         return reports
+
+    def _streams_plans(self) -> dict[str, StreamsPlanning]:
+        """Return how the agent plans the Streams applications whose last plan it made and they used."""
+        streams, settings = self.parts.streams, self.parts.settings.streams
+        return {
+            one.application: StreamsPlanning(
+                assignor=one.planned.assignor,
+                strategy=one.planned.strategy,
+                weights=settings.weights_of(one.application),
+            )
+            for one in (streams.board.all() if streams is not None else ())
+            if one.planned is not None and not one.trouble
+        }
 
     def routes(self) -> tuple[BaseRoute, ...]:
         """Return the page and the API of this cluster."""

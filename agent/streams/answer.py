@@ -47,6 +47,7 @@ def summary(planned: MadePlan, *, plan: str) -> Summary:
         application=planned.question.application,
         plan=plan,
         assignor=planned.assignor,
+        strategy=state.assignment_configs.rack_aware_assignment_strategy,
         clients=len(state.states),
         tasks=len(state.all_tasks),
         sources=sum(len(sources.distinct[number]) for number in sources.number.values()),

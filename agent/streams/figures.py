@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from samerack.assignors.streams.configs import Strategy
 from samerack.common import words
 
 
@@ -12,6 +13,7 @@ class Summary:
     """A plan in figures; None is not known.
 
     Attributes:
+        strategy: `rack.aware.assignment.strategy` by which it was made.
         sources: source partitions of all tasks.
         sources_before: those that active tasks read across racks so far.
         sources_after: the same after the plan.
@@ -43,6 +45,7 @@ class Summary:
     warmups: int
     followup_ms: int | None
     warnings: tuple[str, ...] = ()
+    strategy: str = Strategy.NONE.value
 
     @property
     def before(self) -> int | None:

@@ -124,7 +124,7 @@ class StreamsService:
         """Return the rules of the application that asks, and what the agent knows of its clients and partitions."""
         name = caller.application
         chosen = self._settings.of(name)
-        rules = PlanRules(**(chosen.model_dump() | {"weights": chosen.weights or self._settings.weights}))
+        rules = PlanRules(**(chosen.model_dump() | {"weights": self._settings.weights_of(name)}))
         return PlanContext(
             rules=rules,
             racks=self._racks_of(name, caller.rackless),

@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
 
 @streams.command("plan", help=PLAN_HELP + LIVE_HELP, no_args_is_help=True)
 def plan(
+    context: typer.Context,
     source: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="The application as JSON; - for standard input.")
     ] = None,
@@ -102,6 +103,7 @@ def plan(
     if (source is None) == (group is None):
         raise SettingsError("streams plan: give either FILE or --group APPLICATION")
     if source is not None:
+        _refuse_options_of_groups(context)
         plan_of_file(source, as_json=as_json)
         return
     if by_bytes and not seconds:
@@ -130,6 +132,19 @@ def plan(
         typer.echo(json.dumps(report))
     else:
         show(report, Console())
+
+
+def _refuse_options_of_groups(context: typer.Context) -> None:
+    """Refuse what a file has itself, or does not need, in place of leaving it without effect."""
+    given = [
+        one.opts[0]
+        for one in context.command.params
+        if one.name not in {"source", "as_json"}
+        and (by := context.get_parameter_source(one.name or "")) is not None
+        and by.name == "COMMANDLINE"
+    ]
+    if given:
+        raise SettingsError(f"streams plan: {', '.join(given)} only with --group; FILE has its own settings")
 
 
 def _given(changelogs: tuple[str, ...] | list[str]) -> dict[str, int]:

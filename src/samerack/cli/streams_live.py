@@ -22,7 +22,7 @@ from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, SettingsError
 from samerack.common.words import nearest
 from samerack.settings.all_settings import Settings
 from samerack.settings.cures import command
@@ -33,8 +33,16 @@ from samerack.traffic.describe import Descriptions
 from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup, ObservedGroup
 from samerack.traffic.snapshot import Gap
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
-from samerack.traffic.streams_changelogs import Changelog, KnownBy, changelog_topics, match
+from samerack.traffic.streams_changelogs import (
+    Changelog,
+    KnownBy,
+    changelog_topics,
+    given_sources,
+    match,
+    topics_read,
+)
 from samerack.traffic.streams_instances import Instances, Unknown
+from samerack.traffic.streams_tasks import Sources
 
 _REBALANCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.25
@@ -197,9 +205,10 @@ def _changelogs(
     group: str, found: Instances, names: Sequence[str], cluster: ClusterView, given: Mapping[str, int]
 ) -> tuple[Changelog, ...]:
     counts = {topic: len(cluster.topics.get(topic, ())) for topic in names}
+    _check_given(group, given, found.sources, () if found.changelogs is not None else names)
     if found.changelogs is None:
         return match(group, counts, found.sources, stateful=found.stateful, given=given)
-    return tuple(
+    described = (
         Changelog(
             topic=topic,
             partitions=counts[topic],
@@ -210,6 +219,21 @@ def _changelogs(
         for part, topics in sorted(found.changelogs.items())
         for topic in topics
     )
+    return (*described, *given_sources(found.sources, given))
+
+
+def _check_given(group: str, given: Mapping[str, int], sources: Sources, names: Collection[str]) -> None:
+    """Refuse a given changelog that would change nothing: it is neither one of these names nor read there."""
+    read = topics_read(sources)
+    for topic, part in given.items():
+        option = f"--changelog {topic}={part}"
+        if part not in read:
+            raise SettingsError(f"{option}: {group} has subtopologies {', '.join(map(str, sorted(read)))}")
+        if topic not in names and topic not in read[part]:
+            raise SettingsError(
+                f"{option} has no effect: subtopology {part} does not read it, and "
+                + (f"the changelogs of {group} are {', '.join(names)}" if names else "no changelog is to be placed")
+            )
 
 
 def _poll(wire: Wire, cluster: ClusterView, changelogs: Iterable[str]) -> _Logs:

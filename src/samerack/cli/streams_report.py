@@ -9,6 +9,7 @@ from samerack.assignors.streams.application import ProcessId, TaskId
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
 from samerack.assignors.streams.configs import Strategy
 from samerack.cli.streams_options import FoundApplication, Option, OptionCost, Plan, bill_of, reads_of_plan
+from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.offline.streams_compare import COSTS, ComparedApplication, compare_standbys
 from samerack.reporting.verify_assignments import STREAMS_BROKER_ASSIGNED
@@ -171,8 +172,11 @@ def _obstacle(live: LiveApplication) -> str | None:
     return None if active == live.state.all_tasks.keys() else "some tasks are active nowhere"
 
 
-def _best(found: FoundApplication, present: OptionCost, options: list[Option]) -> str:
-    """Return the strategy that reads least across racks, with as many standbys as now, or why there is none."""
+def _best(found: FoundApplication, present: OptionCost, options: list[Option], *, by_bytes: bool) -> str:
+    """Return the strategy that reads least across racks, with as many standbys as now, or why there is none.
+
+    One that puts more standbys beside their actives is none where clients have tags, which may keep them apart.
+    """
     alike = [(one, one.bill) for one in options if one.bill is not None and one.standbys == found.standbys]
     if not alike:
         return "give --standbys with the number that the application has: other numbers cannot be compared with now"
@@ -180,18 +184,44 @@ def _best(found: FoundApplication, present: OptionCost, options: list[Option]) -
     known = [(one, bill, count) for one, bill in alike if (count := _partitions(bill)) is not None]
     if now is None or not known:
         return "not known whether a strategy reads less across racks than now: some reads are not known"
-    by_bytes = all(_bytes(bill) is not None for bill in (present, *(bill for _, bill, _ in known)))
+    counts_bytes = all(_bytes(bill) is not None for bill in (present, *(bill for _, bill, _ in known)))
 
     def crossing(bill: OptionCost, count: int) -> float:
-        return (_bytes(bill) or 0.0) if by_bytes else count
+        return (_bytes(bill) or 0.0) if counts_bytes else count
 
-    best, bill, count = min(known, key=lambda row: (crossing(*row[1:]), row[1].moved_active))
-    if crossing(bill, count) >= crossing(present, now):
-        return "nothing: no strategy reads less across racks than now"
-    return (
-        f"set rack.aware.assignment.strategy={best.strategy} and client.rack in every instance, with the "
-        f"{best.assignor} assignor: {count} partitions are then read across racks in place of {now}"
-    )
+    def best_of(rows: list[tuple[Option, OptionCost, int]]) -> tuple[Option, OptionCost, int] | None:
+        saving = [row for row in rows if crossing(*row[1:]) < crossing(present, now)]
+        return min(saving, key=lambda row: (crossing(*row[1:]), row[1].moved_active), default=None)
+
+    tags = _tags(found)
+    apart = [row for row in known if not tags or (row[1].beside_active_rack or 0) <= (present.beside_active_rack or 0)]
+    if (chosen := best_of(apart)) is not None:
+        best, bill, count = chosen
+        silent = not all(member.rack.fetches_with_rack for one in found.live.instances for member in one.members)
+        then, before = (f" and {words.rate(_bytes(one))}" if counts_bytes else "" for one in (bill, present))
+        return (
+            f"set rack.aware.assignment.strategy={best.strategy}"
+            f"{' and client.rack in every instance' if silent else ''}, unless it is set, with the {best.assignor} "
+            f"assignor: {count} partitions{then} are then read across racks in place of {now}{before}"
+        )
+    reasons = [f"nothing: no strategy reads fewer {'bytes' if counts_bytes else 'partitions'} across racks than now"]
+    if not counts_bytes:
+        reasons.append("bytes, which `samerack verify` counts, are measured with --seconds 30")
+    elif not by_bytes:
+        reasons.append("strategies count partitions alike; --by-bytes shows plans that count bytes")
+    if best_of(known) is not None or (tags and present.changelogs is not None and present.changelogs.across):
+        reasons.append(
+            f"the tags {', '.join(tags)} of clients keep standbys in other racks than their actives, where they read "
+            "changelogs across racks"
+        )
+    return "; ".join(reasons)
+
+
+def _tags(found: FoundApplication) -> list[str]:
+    """Return the keys that may keep copies of a task apart: those that are given, else those that clients have."""
+    state = found.live.state
+    given = state.assignment_configs.rack_aware_assignment_tags
+    return sorted(given or {key for client in state.states.values() for key in client.client_tags})
 
 
 def _bytes(bill: OptionCost) -> float | None:
@@ -218,7 +248,7 @@ def _of_bytes(found: FoundApplication) -> list[Unknown]:
 
 def _advice(found: FoundApplication, present: OptionCost, options: list[Option], *, by_bytes: bool) -> list[str]:
     by_brokers = found.kind == "streams"
-    lines = [STREAMS_BROKER_ASSIGNED if by_brokers else _best(found, present, options)]
+    lines = [STREAMS_BROKER_ASSIGNED if by_brokers else _best(found, present, options, by_bytes=by_bytes)]
     if by_bytes and not by_brokers:
         lines.append(
             "the options weigh partitions by bytes, which Kafka's own assignors cannot: take tasks from an agent "

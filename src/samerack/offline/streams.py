@@ -111,6 +111,8 @@ def compare(
 ) -> None:
     """Compare all strategies of KIP-925: what is read across racks, what moves, how standbys spread."""
     with one_line_errors("streams compare", AssignmentError):
+        if as_page and (source is not None or as_json):
+            raise QuestionError("--page is always the same: give neither FILE nor --json")
         chosen = instances() if source is None else [instance_of(source.stem, _question(source))]
         if as_page:
             typer.echo(page(chosen), nl=False)

@@ -131,6 +131,16 @@ def share_with_every_replica(group: GroupTraffic) -> float | None:
     )
 
 
+def counted_apart(group: GroupTraffic) -> tuple[float | None, float | None]:
+    """Return the shares of partitions, all alike, that cross racks now and under `min_traffic` with whole tasks."""
+    problem, whole = group.problem, group.whole_tasks
+    if problem is None or whole is None:
+        return None, None
+    alike = replace(problem, weights=None)
+    now = _share_of(group, alike, lambda: alike.owner)
+    return now, _share_of(group, alike, lambda: min_traffic_plan(alike, whole))
+
+
 def together_and_apart(group: GroupTraffic) -> tuple[float | None, float | None]:
     """Return the cross-rack shares of the best plans that keep co-partitioned topics together, and that do not."""
     problem = group.problem

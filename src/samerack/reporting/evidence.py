@@ -6,7 +6,7 @@ The figures are what a group reads across racks now, how much of that a better p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -20,12 +20,22 @@ from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot
 MeasuredBy: TypeAlias = Literal["command", "leading-agent", "observing-agent"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsPlanning:
+    """How the agent plans a Kafka Streams application: assignor, strategy, and whether by partitions or bytes."""
+
+    assignor: str
+    strategy: str
+    weights: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """The input of the checks; the agent's rack is "" if unknown.
 
     `by` is who measured: a command, an agent that leads the groups of its settings, or one that leads none.
-    `max_group_size` is `group.max.size` of the brokers; None if it is not known.
+    `max_group_size` is `group.max.size` of the brokers; None if it is not known. `streams_plans` are the Kafka Streams
+    applications whose tasks this agent plans.
     """
 
     snapshot: TrafficSnapshot
@@ -34,6 +44,7 @@ class Evidence:
     own_rack: str = ""
     by: MeasuredBy = "command"
     max_group_size: int | None = None
+    streams_plans: Mapping[str, StreamsPlanning] = field(default_factory=dict)
 
     @property
     def pairs(self) -> Iterator[tuple[GroupTraffic, GroupCost]]:

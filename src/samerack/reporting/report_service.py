@@ -17,7 +17,7 @@ from samerack.events import EventLog
 from samerack.events.history import TrafficHistory
 from samerack.reporting import costs, verify
 from samerack.reporting.baseline import CurvePoint, curve_of, own_share, seen_share, server_share
-from samerack.reporting.evidence import Evidence, MeasuredBy
+from samerack.reporting.evidence import Evidence, MeasuredBy, StreamsPlanning
 from samerack.reporting.findings import Findings
 from samerack.reporting.group_history import MARKED, GroupHistory, group_history
 from samerack.reporting.report import Report
@@ -46,7 +46,8 @@ class ReportService:
 
     `roles` returns the agent's role in each group that it is to lead, `more_gaps` requests that failed apart from
     measuring, `server_assignors` the assignors that brokers offer to groups of the new protocol (KIP-848),
-    `max_group_size` the brokers' `group.max.size` (None if not known). `bootstrap` is `bootstrap.servers` of the
+    `max_group_size` the brokers' `group.max.size` (None if not known), `streams_plans` the Kafka Streams applications
+    that the agent plans. `bootstrap` is `bootstrap.servers` of the
     measured cluster, `own_rack` the agent's, "" if unknown. A command has no history.
     """
 
@@ -62,6 +63,7 @@ class ReportService:
     more_gaps: Callable[[], tuple[Gap, ...]] = tuple
     server_assignors: Callable[[], ServerAssignors] = ServerAssignors
     max_group_size: Callable[[], int | None] = lambda: None
+    streams_plans: Callable[[], Mapping[str, StreamsPlanning]] = dict
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = field(default=None, init=False)
     _verdict: tuple[Report, Findings] | None = field(default=None, init=False)
@@ -97,6 +99,7 @@ class ReportService:
                     own_rack=self.own_rack,
                     by=self.by,
                     max_group_size=self.max_group_size(),
+                    streams_plans=self.streams_plans(),
                 )
                 self._verdict = (report, verify.verdict(evidence))
                 self._verdict_at = time.monotonic()

@@ -9,11 +9,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from samerack.assignors.streams.configs import Strategy
 from samerack.cluster.group import CONSUMER, EAGER, GroupView, MemberView, no_room_reason
 from samerack.cluster.joining import refusal
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common.records import FOLLOWING, LEADING
 from samerack.protocol.values import Subscription
+from samerack.reporting.baseline import counted_apart
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
@@ -26,12 +28,6 @@ _NEAR_RANDOM: Final = 0.9
 """A share of at least this part of the random one counts as random."""
 _CONSUMER: Final = "consumer"
 _CLASSIC: Final = "classic"
-STREAMS_CLASSIC: Final = (
-    "set rack.aware.assignment.strategy=min_traffic and client.rack in every instance; {command} shows what each "
-    "strategy would read across racks and move"
-)
-"""For an application whose members assign its tasks."""
-
 STREAMS_BROKER_ASSIGNED: Final = (
     "the brokers assign its tasks (KIP-1071) and know no racks of replicas: with group.protocol=streams the settings "
     "rack.aware.assignment.* and task.assignor.class of the application have no effect. Assignors in the brokers "
@@ -143,7 +139,9 @@ def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 code=Code.AVOIDABLE,
                 where=in_group(group),
-                cause=f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would do",
+                cause=f"{_percent(group.shares.present)} of its "
+                f"{'bytes' if group.shares.present_is_by_bytes else 'partitions'} crosses racks, "
+                f"{_percent(group.shares.optimal)} would do",
                 cure=_how_to_lead(evidence, group, cost),
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
@@ -155,7 +153,7 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
     if group.kind != _CLASSIC:
         if group.kind == "streams":
             return STREAMS_BROKER_ASSIGNED
-        return STREAMS_CLASSIC.format(command=command("streams plan", "--group", group.group, bootstrap=bootstrap))
+        return _streams_cure(evidence, group)
     plan = f"{command('plan', group=group.group, bootstrap=bootstrap)} shows the plan"
     if cost.role == LEADING:
         return f"the agent leads it: {command('events', group=group.group)} says what it decided and why; {plan}"
@@ -197,6 +195,45 @@ def _as_described(group: GroupTraffic) -> GroupView:
             )
             for member in group.members
         ),
+    )
+
+
+def _streams_cure(evidence: Evidence, group: GroupTraffic) -> str:
+    """Return what saves traffic of an application whose members assign its tasks, and is not done yet."""
+    bootstrap = evidence.report.bootstrap
+    by_bytes = group.shares.present_is_by_bytes
+    measured = ("--seconds", "30", "--by-bytes") if by_bytes else ()
+    show = command("streams plan", "--group", group.group, *measured, bootstrap=bootstrap)
+    done = evidence.streams_plans.get(group.group)
+    if done is not None and done.strategy == Strategy.NONE.value:
+        return (
+            f"this agent plans its tasks by {done.assignor} with the strategy none, which leaves racks out: set "
+            "rack.aware.assignment.strategy=min_traffic there, or `strategy` of it in streams.applications here; "
+            f"{show} shows what that saves"
+        )
+    if done is not None and (done.weights == "bytes" or not by_bytes):
+        return (
+            f"nothing is to be set: this agent plans its tasks by {done.assignor}, {done.strategy} and {done.weights}. "
+            "The next rebalance may change more, as far as moves cost less than they save "
+            f"(rack.aware.assignment.non_overlap_cost); {command('events', '--kind', 'streams-plan')} has its plans"
+        )
+    now, best = counted_apart(group)
+    if done is not None:
+        planned = f"this agent plans its tasks by {done.assignor} and {done.strategy}, for which"
+    elif by_bytes and now is not None and best is not None and now <= best:
+        planned = f"its tasks read {now:.0%} of their partitions across racks, and no strategy of Kafka's reads fewer:"
+    else:
+        senders = all(member.rack.fetches_with_rack for member in group.members)
+        where = "" if senders else " and client.rack in every instance"
+        return (
+            f"set rack.aware.assignment.strategy=min_traffic{where}, unless it is set, which no metadata says: what is "
+            f"left then waits for the next rebalance, or for a higher traffic_cost; {show} shows what each strategy "
+            "would read across racks and move"
+        )
+    return (
+        f"{planned} all partitions count alike, while these figures are of bytes: let the agent plan them with "
+        "streams.weights=bytes (task.assignor.class=io.samerack.streams.AgentTaskAssignor); "
+        f"{show} shows what that saves"
     )
 
 

@@ -87,3 +87,7 @@ class StreamsSettings(Section):
     def of(self, application: str) -> StreamsRules:
         """Return the rules for one application."""
         return first_match(self.applications, application) or StreamsRules()
+
+    def weights_of(self, application: str) -> Weights:
+        """Return what counts as cross-rack traffic of one application."""
+        return self.of(application).weights or self.weights

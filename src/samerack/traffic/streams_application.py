@@ -23,7 +23,7 @@ from samerack.assignors.streams.application import (
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.cluster.view import ClusterView
-from samerack.traffic.streams_changelogs import Changelog
+from samerack.traffic.streams_changelogs import Changelog, KnownBy, is_internal, topics_read
 from samerack.traffic.streams_instances import Instance, Instances, Unknown
 
 NO_STATE: Final = 2**62
@@ -73,18 +73,23 @@ def application_of(
     found: Instances, changelogs: Sequence[Changelog], brokers: Brokers, configs: AssignmentConfigs
 ) -> LiveApplication:
     """Return an application as its assignors would see it; `configs` are the plan's settings: no metadata has them."""
-    logs: dict[int, list[str]] = {}
+    logs: dict[int, list[Changelog]] = {}
     unplaced = [one for one in changelogs if one.subtopology is None]
     for one in changelogs:
         if one.subtopology is not None:
-            logs.setdefault(one.subtopology, []).append(one.topic)
+            logs.setdefault(one.subtopology, []).append(one)
     stateful = found.stateful | logs.keys()
     infos = {
         task: _info(task, partitions, logs, brokers, stateful=task.subtopology in stateful)
         for task, partitions in found.sources
     }
     ends, ends_known = _ends(infos, brokers.end_offsets)
-    unknown = [*found.unknown, *_of_changelogs(unplaced), *_of_lags(found.clients, infos)]
+    unknown = [
+        *found.unknown,
+        *_of_changelogs(unplaced),
+        *_of_tables(found, logs, stateful),
+        *_of_lags(found.clients, infos),
+    ]
     if not ends_known:
         unknown.append(
             Unknown(
@@ -119,13 +124,17 @@ def standbys_now(found: Instances) -> int:
 def _info(
     task: TaskId,
     sources: tuple[tuple[str, int], ...],
-    logs: Mapping[int, list[str]],
+    logs: Mapping[int, list[Changelog]],
     brokers: Brokers,
     *,
     stateful: bool,
 ) -> TaskInfo:
     """Return a task; a changelog whose partition is not known is near everywhere, so that it decides nothing."""
-    own = {(topic, task.partition) for topic in logs.get(task.subtopology, ())}
+    own = {
+        (one.topic, task.partition)
+        for one in logs.get(task.subtopology, ())
+        if one.known_by is not KnownBy.SOURCE or (one.topic, task.partition) in sources
+    }
     any_replica = bool(brokers.rack_aware_fetch)
     parts = [
         TaskTopicPartition(
@@ -208,6 +217,25 @@ def _of_changelogs(unplaced: Iterable[Changelog]) -> list[Unknown]:
         )
         for one in unplaced
     ]
+
+
+def _of_tables(found: Instances, logs: Mapping[int, list[Changelog]], stateful: Iterable[int]) -> list[Unknown]:
+    """Return the subtopologies with state of which sources may serve as changelogs: no protocol says which do."""
+    read = topics_read(found.sources)
+    result = []
+    for part in sorted(stateful):
+        named = {one.topic for one in logs.get(part, ())}
+        tables = sorted(topic for topic in read.get(part, ()) if topic not in named and not is_internal(topic))
+        if tables:
+            each = " ".join(f"--changelog {topic}={part}" for topic in tables)
+            result.append(
+                Unknown(
+                    what=f"further changelogs of subtopology {part}" if named else f"changelogs of subtopology {part}",
+                    cause=f"a table reuses its source topic with topology.optimization=all, and the group does not say "
+                    f"so: standbys then read more than is counted here; if one of these is such a table, give {each}",
+                )
+            )
+    return result
 
 
 def _of_lags(clients: Iterable[Instance], infos: Mapping[TaskId, TaskInfo]) -> list[Unknown]:

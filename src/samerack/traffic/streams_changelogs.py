@@ -98,18 +98,45 @@ def match(
         found.append(
             Changelog(topic=topic, partitions=count, subtopology=subtopology, known_by=known_by, candidates=candidates)
         )
+    found += given_sources(sources, given)
     return (*found, *_sources_that_serve(found, sources, stateful))
 
 
+def is_internal(topic: str) -> bool:
+    """Return whether a source is a repartition topic, which Kafka Streams makes and never restores a table from."""
+    return topic.endswith(_REPARTITION)
+
+
+def topics_read(sources: Sources) -> dict[int, dict[str, int]]:
+    """Return the topics that each subtopology reads, each with the number of its partitions that are read."""
+    read: dict[int, dict[str, int]] = {}
+    for task, partitions in sources:
+        topics = read.setdefault(task.subtopology, {})
+        for topic, _ in partitions:
+            topics[topic] = topics.get(topic, 0) + 1
+    return read
+
+
+def given_sources(sources: Sources, given: Mapping[str, int]) -> list[Changelog]:
+    """Return the sources that serve as changelogs because the user says so: the tables of an optimised topology."""
+    return [
+        Changelog(topic=topic, partitions=topics[topic], subtopology=part, known_by=KnownBy.SOURCE, candidates=(part,))
+        for part, topics in topics_read(sources).items()
+        for topic in sorted(topics)
+        if given.get(topic) == part
+    ]
+
+
 def _sources_that_serve(found: list[Changelog], sources: Sources, stateful: Collection[int]) -> list[Changelog]:
-    """Return sources that serve as changelog: the only source of a subtopology with state and without changelogs."""
+    """Return sources that serve as changelog: the only one that may in a subtopology with state and no changelog."""
     taken = {part for one in found for part in (one.candidates if one.subtopology is None else (one.subtopology,))}
+    read = topics_read(sources)
     result = []
     for part in sorted(set(stateful) - taken):
-        topics = {topic for task, partitions in sources if task.subtopology == part for topic, _ in partitions}
-        if len(topics) == 1:
-            (topic,) = topics
-            size = sum(task.subtopology == part for task, _ in sources)
+        topics = read.get(part, {})
+        tables = {topic: size for topic, size in topics.items() if not is_internal(topic)} or topics
+        if len(tables) == 1:
+            ((topic, size),) = tables.items()
             known_by = KnownBy.SOURCE
             result.append(
                 Changelog(topic=topic, partitions=size, subtopology=part, known_by=known_by, candidates=(part,))

@@ -80,32 +80,34 @@ def sample() -> Metrics:
     return metrics
 
 
+STREAMS_PLAN = Summary(
+    application="payments",
+    plan="1",
+    assignor="ha",
+    strategy="min_traffic",
+    clients=3,
+    tasks=24,
+    sources=24,
+    sources_before=16,
+    sources_after=1,
+    changelogs_before=8,
+    changelogs_after=2,
+    cost_before=240,
+    cost_after=30,
+    moved=15,
+    standbys=26,
+    warmups=2,
+    followup_ms=600_000,
+)
+"""The plan of an application."""
+
+
 def planned(metrics: Metrics) -> None:
     """A plan of a Streams application, and one that it rejected."""
     board = StreamsBoard()
     metrics.registry.register(board)
     reporter = StreamsReporter(events=EventLog(), metrics=StreamsMetrics(metrics.registry), board=board)
-    reporter.planned(
-        Summary(
-            application="payments",
-            plan="1",
-            assignor="ha",
-            clients=3,
-            tasks=24,
-            sources=24,
-            sources_before=16,
-            sources_after=1,
-            changelogs_before=8,
-            changelogs_after=2,
-            cost_before=240,
-            cost_after=30,
-            moved=15,
-            standbys=26,
-            warmups=2,
-            followup_ms=600_000,
-        ),
-        0.02,
-    )
+    reporter.planned(STREAMS_PLAN, 0.02)
     reporter.computed(Computed(application="payments", plan="1", error="MISSING_PROCESS_ID", fallback=""))
 
 

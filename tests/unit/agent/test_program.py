@@ -22,9 +22,11 @@ from samerack.agent.group_status import GroupStatus
 from samerack.agent.program import only_observing
 from samerack.agent.settings_source import SettingsSource, continues
 from samerack.common.errors import AgentError, SettingsError
+from samerack.reporting.evidence import StreamsPlanning
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
 from tests.docs import sources
+from tests.unit.agent.test_metrics import STREAMS_PLAN
 
 _STARTS = re.compile(r"sys\.executable,\s*(?P<options>(\"-\w+\",\s*)*)\"-m\"")
 
@@ -66,6 +68,17 @@ def test_threads_that_have_ended_are_unhealthy(agent: ClusterAgent) -> None:
     """Each part is named with its error."""
     parts = {"watch", "poller", "traffic", "election", "events"}
     assert set(agent.health.unhealthy()) == parts | {"group orders", "group payments"}
+
+
+def test_findings_know_how_the_agent_plans_an_application(agent: ClusterAgent) -> None:
+    """Strategy and weights of the last plan, as long as the application uses it."""
+    assert agent.parts.streams is not None
+    board = agent.parts.streams.board
+    board.planned(STREAMS_PLAN, at=0.0, seconds=0.02)
+    planning = StreamsPlanning(assignor="ha", strategy="min_traffic", weights="partitions")
+    assert agent.reports.streams_plans() == {"payments": planning}
+    board.fell_back("payments", "deadline")
+    assert agent.reports.streams_plans() == {}
 
 
 def test_services_stop_before_what_they_need(agent: ClusterAgent) -> None:

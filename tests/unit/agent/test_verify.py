@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.cluster.view import NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
 from samerack.reporting import costs, findings
-from samerack.reporting.baseline import server_share, share_with_every_replica
-from samerack.reporting.evidence import Evidence
+from samerack.reporting.baseline import counted_apart, server_share, share_with_every_replica
+from samerack.reporting.evidence import Evidence, StreamsPlanning
 from samerack.reporting.findings import Code, Finding, Findings
 from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
@@ -41,6 +43,7 @@ def verdict_of(  # noqa: PLR0917 - a verdict has this much evidence
     offered: ServerAssignors = UNIFORM,
     leading: LeadingSettings | None = None,
     max_group_size: int | None = None,
+    streams_plans: Mapping[str, StreamsPlanning] | None = None,
 ) -> Findings:
     """The verdict on a snapshot, of an agent in this rack, with these assignors in the brokers."""
     table = shipped(prices)
@@ -53,6 +56,7 @@ def verdict_of(  # noqa: PLR0917 - a verdict has this much evidence
             leading=leading or LeadingSettings(),
             own_rack=own_rack,
             max_group_size=max_group_size,
+            streams_plans=streams_plans or {},
         )
     )
 
@@ -342,7 +346,7 @@ def test_brokers_without_the_assignor_that_others_have() -> None:
     ("kind", "assignor", "cure"),
     [
         ("classic", "range", "let the agent lead it"),
-        ("streams-classic", "stream", "set rack.aware.assignment.strategy=min_traffic and client.rack"),
+        ("streams-classic", "stream", "set rack.aware.assignment.strategy=min_traffic, unless it is set"),
         ("streams", "sticky", "rack.aware.assignment.* and task.assignor.class of the application have no effect"),
         ("streams", "sticky", "KIP-1357, group.streams.assignors, since Kafka 4.4) cannot help either"),
     ],
@@ -352,6 +356,54 @@ def test_each_kind_of_group_gets_the_cure_that_helps_it(kind: GroupKind, assigno
     finding = only(snapshot(group(kind=kind, assignor=assignor, flows=NEAR_FLOWS, shares=HALF)), Code.AVOIDABLE)
     assert cure in finding.cure
     assert ("let the agent lead" in finding.cure) == (kind == "classic")
+
+
+STREAMS: Mapping[str, tuple[StreamsPlanning | None, str, str]] = {
+    "not known": (None, "set rack.aware.assignment.strategy=min_traffic, unless it is set", "client.rack"),
+    "partitions": (
+        StreamsPlanning(assignor="ha", strategy="min_traffic", weights="partitions"),
+        "by ha and min_traffic, for which all partitions count alike, while these figures are of bytes: let the agent "
+        "plan them with streams.weights=bytes",
+        "rack.aware.assignment.strategy",
+    ),
+    "bytes": (
+        StreamsPlanning(assignor="ha", strategy="min_traffic", weights="bytes"),
+        "nothing is to be set: this agent plans its tasks by ha, min_traffic and bytes",
+        "streams.weights",
+    ),
+    "none": (
+        StreamsPlanning(assignor="sticky", strategy="none", weights="partitions"),
+        "this agent plans its tasks by sticky with the strategy none",
+        "streams.weights",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(STREAMS))
+def test_what_is_done_for_an_application_is_not_advised(case: str) -> None:
+    """Where the agent plans its tasks, its strategy is known; `client.rack` is not asked for where all send it."""
+    planning, has, lacks = STREAMS[case]
+    taken = snapshot(group(kind="streams-classic", assignor="stream", flows=NEAR_FLOWS, shares=HALF))
+    plans = {} if planning is None else {"orders": planning}
+    (finding,) = verdict_of(taken, streams_plans=plans).findings
+    assert finding.code is Code.AVOIDABLE
+    assert finding.cause == "33% of its bytes crosses racks, 0% would do"
+    assert has in finding.cure
+    assert lacks not in finding.cure
+
+
+def test_an_application_with_as_few_partitions_across_as_can_be_is_advised_to_count_bytes() -> None:
+    """Three partitions are at home where two have room: any of them is read across, the largest at present."""
+    made = problem(((A,), (A,), (A,), (B,)), {"m1": A, "m2": B}, {"m1": (1, 2), "m2": (0, 3)})
+    whole = WholeTasks(task=np.arange(4, dtype=np.int32), client=np.arange(2, dtype=np.int32))
+    one = group(kind="streams-classic", assignor="stream", flows=NEAR_FLOWS, shares=HALF, made=made)
+    assert counted_apart(replace(one, whole_tasks=whole)) == (0.25, 0.25)
+    cure = only(snapshot(replace(one, whole_tasks=whole)), Code.AVOIDABLE).cure
+    assert cure.startswith(
+        "its tasks read 25% of their partitions across racks, and no strategy of Kafka's reads fewer"
+    )
+    assert "streams.weights=bytes" in cure
+    assert "--seconds 30 --by-bytes" in cure
 
 
 def test_replicas_that_prevent_locality() -> None:

@@ -26,11 +26,11 @@ from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.cli import streams_live
 from samerack.cli.streams_live import read
-from samerack.cli.streams_options import FoundApplication
+from samerack.cli.streams_options import FoundApplication, bill_of
 from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.wire import Question
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, SettingsError
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
 from samerack.traffic.streams_changelogs import KnownBy
@@ -209,6 +209,66 @@ def test_the_user_may_know_a_changelog_better() -> None:
         ("app-counts-changelog", 0, KnownBy.GIVEN),
         ("app-counts-repartition", 1, KnownBy.SOURCE),  # its state needs another
     ]
+
+
+TABLES: Final = (
+    thread(1, {"0_0": [("in", 0), ("other", 0)]}, rack="a", sums={"0_0": -2}),
+    thread(2, {"0_1": [("in", 1)]}, standby={"0_0": [("in", 0), ("other", 0)]}, sums={"0_0": 7, "0_1": -2}, rack="b"),
+)
+"""An aggregation with its changelog beside tables, whose topics have two partitions and one."""
+
+
+def test_a_table_that_reuses_its_source_is_not_known_until_it_is_given() -> None:
+    """Which sources serve as changelogs is in no metadata: it is said, and what the user says of it counts."""
+    before = found(Brokers(*TABLES))
+    (said,) = [one for one in before.live.unknown if "topology.optimization" in one.cause]
+    assert said.what == "further changelogs of subtopology 0"
+    assert "--changelog in=0 --changelog other=0" in said.cause
+    after = found(Brokers(*TABLES), given={"in": 0, "other": 0})
+    assert [one for one in after.live.unknown if "topology.optimization" in one.cause] == []
+    standbys = [
+        bill_of(one, one.live.present, with_racks=False).changelogs.near  # type: ignore[union-attr]
+        + bill_of(one, one.live.present, with_racks=False).changelogs.across  # type: ignore[union-attr]
+        for one in (before, after)
+    ]
+    assert standbys == [1, 3]
+    logs = {
+        (str(task), part.topic)
+        for task, info in after.live.state.all_tasks.items()
+        for part in info.topic_partitions
+        if part.is_changelog
+    }
+    assert ("0_1", "in") in logs
+    assert ("0_1", "other") not in logs  # the topic has one partition
+
+
+def test_a_table_of_an_application_that_brokers_assign_may_be_given() -> None:
+    """KIP-1071's topology names only changelogs that Kafka Streams makes."""
+    described = kip_1071(instance(1, "a", {"0": [0, 1]}), topology={"0": (["in"], [], ["app-counts-changelog"])})
+    one = found(Brokers(described=described), given={"in": 0})
+    assert [(log.topic, log.known_by) for log in one.live.changelogs] == [
+        ("app-counts-changelog", KnownBy.TOPOLOGY),
+        ("in", KnownBy.SOURCE),
+    ]
+    with pytest.raises(SettingsError, match="--changelog app-counts-changelog=0 has no effect"):
+        found(Brokers(described=described), given={"app-counts-changelog": 0})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"app-counts-changelog": 7}, "--changelog app-counts-changelog=7: app has subtopologies 0, 1"),
+        (
+            {"in": 1},
+            "--changelog in=1 has no effect: subtopology 1 does not read it, and the changelogs of app are app-",
+        ),
+        ({"app-count-changelog": 1}, "--changelog app-count-changelog=1 has no effect"),
+    ],
+)
+def test_a_changelog_that_would_change_nothing_is_refused(given: dict[str, int], words: str) -> None:
+    """A topic that is neither a changelog nor read there, and a subtopology that is not there, are named."""
+    with pytest.raises(SettingsError, match=words):
+        found(Brokers(*COUNTING), given=given)
 
 
 @pytest.mark.parametrize(

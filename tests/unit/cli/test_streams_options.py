@@ -182,8 +182,8 @@ def test_the_report_has_everything() -> None:
     }
     assert [one["what"] for one in report["unknown"]] == ["lags of 1 standbys", "the application's configuration"]
     assert report["advice"] == [
-        "set rack.aware.assignment.strategy=min_traffic and client.rack in every instance, with the ha assignor: 1 "
-        "partitions are then read across racks in place of 5"
+        "set rack.aware.assignment.strategy=min_traffic, unless it is set, with the ha assignor: 1 partitions and 200 "
+        "B/s are then read across racks in place of 5 and 233 B/s"
     ]
 
 
@@ -193,8 +193,51 @@ def test_no_strategy_is_advised_that_saves_nothing() -> None:
         thread(1, {"0_1": [("in", 1)], "1_0": [("app-counts-repartition", 0)]}, rack="a", sums={"1_0": -2}),
         thread(2, {"0_0": [("in", 0)], "1_1": [("app-counts-repartition", 1)]}, rack="b", sums={"1_1": -2}),
     )
-    assert shown(found(*near), 0)["advice"] == ["nothing: no strategy reads less across racks than now"]
+    (advice,) = shown(found(*near), 0)["advice"]
+    assert advice.startswith(
+        "nothing: no strategy reads fewer bytes across racks than now; strategies count partitions"
+    )
+    (advice,) = shown(found(*near, rates=Rates()), 0)["advice"]
+    assert advice.startswith(
+        "nothing: no strategy reads fewer partitions across racks than now; bytes, which `samerack "
+    )
     assert "give --standbys" in shown(found(*near), 2)["advice"][0]
+
+
+def test_no_plan_is_advised_that_breaks_what_tags_keep_apart() -> None:
+    """All replicas are in one rack: standbys there read none across racks, and would be beside their actives."""
+    tags = [{"zone": zone} for zone in "ab"]
+    zones = (
+        thread(1, {"0_0": [("in", 0)], "0_1": [("in", 1)]}, rack="a", tags=tags[0], sums={"0_0": -2, "0_1": -2}),
+        thread(2, {}, rack="a", tags=tags[0], name="2"),
+        thread(
+            3,
+            {"0_2": [("in", 2)]},
+            rack="b",
+            tags=tags[1],
+            sums={"0_2": -2, "0_0": 7, "0_1": 7},
+            standby={"0_0": [("in", 0)], "0_1": [("in", 1)]},
+        ),
+    )
+    clients = instances(*zones)
+    logs = {"in": [[1], [1], [2]], "app-counts-changelog": [[1], [1], [1]]}
+    brokers = Brokers(cluster=cluster(**logs), rack_aware_fetch=True, end_offsets={})
+    matched = match("app", {"app-counts-changelog": 3}, clients.sources, stateful=clients.stateful, given={})
+    live = application_of(clients, matched, brokers, AssignmentConfigs(num_standby_replicas=1))
+    one = FoundApplication(kind="streams-classic", live=live, brokers=brokers, rates=Rates(), standbys=1, unknown=())
+    best = options(one)["ha", "min_traffic", 1].bill
+    now = bill_of(one, live.present, with_racks=False)
+    assert best is not None
+    assert best.changelogs is not None
+    assert now.changelogs is not None
+    assert best.changelogs.across < now.changelogs.across
+    assert (now.beside_active_rack, best.beside_active_rack) == (0, 1)
+    advice = shown(one)["advice"][0]
+    assert advice.startswith("nothing: no strategy reads fewer partitions")
+    assert advice.endswith(
+        "the tags zone of clients keep standbys in other racks than their actives, where they read "
+        "changelogs across racks"
+    )
 
 
 def test_the_advice_says_what_stands_in_the_way() -> None:
@@ -247,6 +290,7 @@ def test_the_tables_show_the_same() -> None:
         (["--group", "app", "file.json"], "give either FILE or --group APPLICATION"),
         (["--group", "app", "-b", "127.0.0.1:1", "--changelog", "x"], "expected TOPIC=SUBTOPOLOGY"),
         (["--group", "app"], "kafka: is missing"),
+        (["app.json", "--standbys", "1", "--by-bytes"], "--by-bytes, --standbys only with --group; FILE has its own"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments: list[str], part: str) -> None:

@@ -276,6 +276,8 @@ def test_strategies_can_be_compared_on_an_own_application(tmp_path: Path) -> Non
 def test_the_strategies_page_is_what_the_command_prints() -> None:
     """docs/strategies.md is made by `samerack streams compare --page`; run it again where this fails."""
     assert (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8") == run("compare", "--page").output
+    refused = run("compare", "--page", "--json")
+    assert (refused.exit_code, "give neither FILE nor --json" in refused.output) == (2, True)
 
 
 def test_the_strategies_page_is_in_the_right_order() -> None:

@@ -68,6 +68,25 @@ def test_a_source_serves_as_changelog_where_there_is_no_other() -> None:
     assert (one.topic, one.partitions, one.subtopology, one.known_by) == ("in", 2, 0, KnownBy.SOURCE)
 
 
+def test_a_repartition_topic_does_not_hide_the_source_that_serves() -> None:
+    """Kafka Streams restores no table from its repartition topics: beside one, the other source is the changelog."""
+    read = tuple(
+        (task, (*partitions, ("users", task.partition))) for task, partitions in sources(_0=("app-x-repartition", 2))
+    )
+    (one,) = match("app", {}, read, stateful=[0], given={})
+    assert (one.topic, one.partitions, one.known_by) == ("users", 2, KnownBy.SOURCE)
+
+
+def test_a_source_that_the_user_names_is_a_changelog_beside_others() -> None:
+    """An aggregation has its own changelog, and the table beside it that of its source topic, as far as it is read."""
+    read = tuple((task, (("in", task.partition), ("users", task.partition))) for task, _ in sources(_0=("in", 2)))
+    found = match("app", {"app-y-changelog": 2}, read, stateful=[0], given={"users": 0})
+    assert [(one.topic, one.partitions, one.subtopology, one.known_by) for one in found] == [
+        ("app-y-changelog", 2, 0, KnownBy.PARTITIONS),
+        ("users", 2, 0, KnownBy.SOURCE),
+    ]
+
+
 def test_a_changelog_that_may_be_of_several_leaves_none_to_a_source() -> None:
     """Where a changelog may belong to a subtopology with state, its source is not taken to serve as one."""
     found = match("app", {"app-y-changelog": 2}, TWO_ALIKE, stateful=[0, 1], given={})
