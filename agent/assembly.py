@@ -78,10 +78,11 @@ class AgentParts:
         check_min_savings(settings, self.prices)
         self.metrics = Metrics()
         self.settings = settings = self._in_rack(settings)
-        if not settings.groups and not settings.traffic.groups and not settings.traffic.rack:
+        if not (settings.groups or settings.traffic.groups or settings.traffic.rack or settings.streams.applications):
             raise SettingsError(
                 "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file, or those to "
-                "observe in traffic.groups, or give this pod a rack that other agents learn (samerack rack --why)"
+                "observe in traffic.groups, or Streams applications in streams.applications, or give this pod a rack "
+                "that other agents learn (samerack rack --why)"
             )
         self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
         self.election = Election(settings, advertisement=_advertisement(settings)) if settings.election.group else None

@@ -102,6 +102,12 @@ class StreamsBoard(Collector):
             self._statuses.move_to_end(application)
             return self._statuses.popitem(last=False)[0] if len(self._statuses) > MAX_APPLICATIONS else None
 
+    def last_plan(self, application: str) -> Summary | None:
+        """Return an application's last plan, if there was one."""
+        with self._lock:
+            status = self._statuses.get(application)
+            return status.planned if status is not None else None
+
     def all(self) -> tuple[StreamsStatus, ...]:
         """Return every application, sorted by name."""
         with self._lock:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 
 from samerack.agent.streams.board import StreamsBoard
@@ -24,8 +26,11 @@ class StreamsReporter:
         self.board = board
 
     def planned(self, figures: Summary, seconds: float) -> None:
-        """Report a plan that is sent."""
+        """Report a plan that is sent; event and log have those warnings that the plan before it had not."""
         name = figures.application
+        last = self.board.last_plan(name)
+        known = last.warnings if last is not None else ()
+        detail = planned_text(replace(figures, warnings=tuple(one for one in figures.warnings if one not in known)))
         event = self._events.add(
             "streams-plan",
             name,
@@ -37,7 +42,7 @@ class StreamsReporter:
             share_before=figures.share_before,
             share_after=figures.share_after,
             assignor=figures.assignor,
-            detail=planned_text(figures),
+            detail=detail,
         )
         self._forget(self.board.planned(figures, at=event.at, seconds=seconds))
         self._metrics.planned(name, figures.assignor, seconds, is_followed=figures.followup_ms is not None)

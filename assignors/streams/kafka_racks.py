@@ -38,6 +38,9 @@ MAX_ARCS: Final = 2_000
 MAX_OWN_ARCS: Final = 300
 """The same where any order is as good and Kafka's only allows comparison: a fraction of a second, as clients wait."""
 
+MAX_OWN_WORK: Final = 4_000_000
+"""Tasks squared * clients * (tasks + clients) up to which the sticky assignors try it: half a second for all runs."""
+
 
 class KafkaNetwork:
     """Klein's cycle cancelling (KIP-925, 4.A) in the order of Kafka's code.

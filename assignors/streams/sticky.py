@@ -9,7 +9,8 @@ Better means, in this order:
 1. balance of actives: squares of actives by thread,
 2. tags: different tags of `rack.aware.assignment.tags` on the clients of each task, the more the better (KIP-708),
 3. balance: squares of all tasks by thread,
-4. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were.
+4. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were,
+5. partitions read across racks, where racks count.
 
 Kafka runs its algorithm once and ignores tags (`compatible`).
 """
@@ -25,7 +26,7 @@ from samerack.assignors.streams.assignment import Plan, TaskType
 from samerack.assignors.streams.board import Board
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.java_sets import processes_in_java_order
-from samerack.assignors.streams.kafka_racks import MAX_OWN_ARCS
+from samerack.assignors.streams.kafka_racks import MAX_OWN_WORK
 from samerack.assignors.streams.plugin import (
     AssignmentError,
     TaskAssignment,
@@ -197,7 +198,8 @@ def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, pr
     ranking = Ranking(state, previous, gates, configured_costs(state, COSTS))
     deal_from = _deals(state, manners)
     ways = [(gates, False)]
-    if len(state.all_tasks) * len(state.states) <= MAX_OWN_ARCS:
+    tasks, clients = len(state.all_tasks), len(state.states)
+    if tasks**2 * clients * (tasks + clients) <= MAX_OWN_WORK:
         ways.append((gates, True))
     if gates.active is Strategy.MIN_TRAFFIC:
         ways.append((Gates(active=NOT_ASKED, standby=NOT_ASKED), False))

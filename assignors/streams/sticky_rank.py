@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.rack_steps import Gates
 
-Rank: TypeAlias = tuple[int, int, int, int]
+Rank: TypeAlias = tuple[int, int, int, int, int]
 
 
 class Ranking:
@@ -33,22 +33,25 @@ class Ranking:
 
     def rank(self, plan: Assignments) -> Rank:
         """Return the rank of a plan; smaller is better."""
-        actives = everything = price = 0
+        actives = everything = price = reads = 0
         for process, assignment in plan.items():
             weight = self._common // self._state.states[process].num_processing_threads
             actives += weight * sum(role is TaskType.ACTIVE for role in assignment.tasks.values()) ** 2
             everything += weight * len(assignment.tasks) ** 2
-            price += self._price(process, assignment)
-        return actives, -_tags_of_copies(self._state, plan), everything, price
+            cost, across = self._price(process, assignment)
+            price, reads = price + cost, reads + across
+        return actives, -_tags_of_copies(self._state, plan), everything, price, reads
 
-    def _price(self, process: ProcessId, assignment: KafkaStreamsAssignment) -> int:
+    def _price(self, process: ProcessId, assignment: KafkaStreamsAssignment) -> tuple[int, int]:
+        """Return what the tasks of a client cost, and the weight of what they read across racks."""
         had = self._before[process].tasks
         prices = {role: self._prices_at(process, role) for role in TaskType}
-        price = 0
+        price = reads = 0
         for task, role in assignment.tasks.items():
-            stays, moves = prices[role][task]
+            stays, moves, across = prices[role][task]
             price += stays if had.get(task) is role else moves
-        return price
+            reads += across
+        return price, reads
 
     def _prices_at(self, process: ProcessId, role: TaskType) -> _Prices:
         key = self._state.states[process].rack_id, role
@@ -58,8 +61,11 @@ class Ranking:
         return self._prices[key]
 
 
-class _Prices(dict["TaskId", tuple[int, int]]):
-    """The price of each task in one role on the clients of one rack: if it was there in this role, and if it moves."""
+class _Prices(dict["TaskId", tuple[int, int, int]]):
+    """The price of each task in one role on the clients of one rack: if it was there in this role, and if it moves.
+
+    The third figure is the weight of what it reads across racks.
+    """
 
     def __init__(
         self, state: ApplicationState, process: ProcessId, role: TaskType, costs: Costs, *, with_racks: bool
@@ -71,11 +77,12 @@ class _Prices(dict["TaskId", tuple[int, int]]):
         self._costs = costs
         self._with_racks = with_racks
 
-    def __missing__(self, task: TaskId) -> tuple[int, int]:
+    def __missing__(self, task: TaskId) -> tuple[int, int, int]:
         costs = self._costs if self._state.all_tasks[task].is_stateful else STATELESS
         remote = remote_partitions(self._state, self._process, task, self._role) if self._with_racks else ()
-        stays = costs.traffic * sum(partition.weight for partition in remote)
-        self[task] = stays, stays + costs.non_overlap
+        across = sum(partition.weight for partition in remote)
+        stays = costs.traffic * across
+        self[task] = stays, stays + costs.non_overlap, across
         return self[task]
 
 

@@ -1,10 +1,11 @@
-"""Random Streams applications of many families, as questions for both Kafka's classes and ours."""
+"""Random Streams applications, as questions for both Kafka's classes and ours: `random_case` and `deployed_case`."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
+from math import lcm
 from typing import Any, Final
 from uuid import UUID
 
@@ -128,6 +129,125 @@ def _lag(rng: random.Random, case: Case) -> None:
             else:
                 lags[name][task] = everything
     case["lags"] = lags
+
+
+def deployed_case(seed: int, assignor: str) -> Case:
+    """An application in zones, with zones as tags or none, whose instances were deployed, replaced or added before.
+
+    It has nothing in common with `random_case`: racks decide in each, sizes and places are those of deployments, and
+    `ha` finds everybody caught up.
+    """
+    rng = random.Random(f"deployed {seed} {assignor}")  # noqa: S311 - cases, not secrets
+    zones = [f"zone-{end}" for end in "abcdef"[: rng.choice([2, 3, 3, 3, 4, 5, 6])]]
+    clients = _instances(rng, zones)
+    tasks = _subtopologies(rng, zones)
+    case: Case = {
+        "case": seed,
+        "assignor": assignor,
+        "clients": clients,
+        "tasks": tasks,
+        "strategy": rng.choice(["min_traffic", "min_traffic", "balance_subtopology"]),
+        "traffic_cost": rng.choice([0, 1, 1, 5, 10, 100]),
+        "non_overlap_cost": rng.choice([0, 1, 1, 10, 50]),
+        "num_standby_replicas": rng.choice([0, 0, 1, 1, 1, 2]),
+        "max_warmup_replicas": rng.choice([1, 2, 100]),
+    }
+    if "tags" in clients[0]:
+        case["rack_aware_assignment_tags"] = rng.choice([["zone"], ["zone", "cluster"]])
+    active, standby = _dealt_before(rng, case)
+    stateful = [_name(task) for task in tasks if task["stateful"]]
+    case["previous_active"], case["previous_standby"] = active, standby
+    case["lags"] = {name: {task: -2 if task in mine else 0 for task in stateful} for name, mine in active.items()}
+    return case
+
+
+def _name(task: Case) -> str:
+    return f"{task['subtopology']}_{task['partition']}"
+
+
+def _instances(rng: random.Random, zones: list[str]) -> list[Case]:
+    each, threads = rng.choice([1, 1, 2, 3]), rng.choice([[1], [2], [4], [1, 2], [1, 8], [2, 3, 5]])
+    placed = [zone for zone in zones for _ in range(max(1, each + rng.choice([-1, 0, 0, 0, 1])))]
+    rng.shuffle(placed)
+    clients: list[Case] = [
+        {"id": f"i{number}", "rack": zone, "threads": rng.choice(threads)} for number, zone in enumerate(placed)
+    ]
+    if rng.random() < 0.35:
+        for number, client in enumerate(clients):
+            client["tags"] = {"zone": client["rack"], "cluster": f"k{number % 2}"}
+    return clients
+
+
+def _subtopologies(rng: random.Random, zones: list[str]) -> list[Case]:
+    """Tasks whose replicas go round the zones, are anywhere, have drifted, or are in one zone."""
+    replicas = min(len(zones), rng.choice([1, 1, 2, 3]))
+    layout = rng.choice(["round", "anywhere", "drifted", "one-zone"])
+
+    def placed(topic: str, partition: int, turn: int, *, changelog: bool) -> Case:
+        if layout == "one-zone" and not changelog:
+            racks = zones[:replicas]
+        elif layout == "round" or (layout == "drifted" and rng.random() < 0.8):
+            racks = [zones[(partition + turn + step) % len(zones)] for step in range(replicas)]
+        else:
+            racks = rng.sample(zones, replicas)
+        place = {"topic": topic, "partition": partition, "racks": sorted(racks)}
+        return place | {"source": not changelog, "changelog": changelog}
+
+    tasks = []
+    for part in range(rng.choice([1, 2, 2, 3, 5])):
+        sources, logs = rng.choice([1, 1, 1, 2, 3]), rng.choice([1, 1, 2]) if rng.random() < 0.65 else 0
+        for number in range(rng.choice([1, 3, 6, 8, 12, 17, 24])):
+            partitions = [placed(f"in{part}-{topic}", number, topic, changelog=False) for topic in range(sources)]
+            partitions += [placed(f"log{part}-{topic}", number, topic + 1, changelog=True) for topic in range(logs)]
+            tasks.append({"subtopology": part, "partition": number, "stateful": logs > 0, "partitions": partitions})
+    return tasks
+
+
+def _dealt_before(rng: random.Random, case: Case) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The tasks that clients had: none, in turn, packed, with one that has left or come since, or some that moved."""
+    names = [client["id"] for client in case["clients"]]
+    active: dict[str, list[str]] = {name: [] for name in names}
+    standby: dict[str, list[str]] = {name: [] for name in names}
+    history = rng.choice(["none", "in-turn", "in-turn", "packed", "one-left", "one-new", "moved"])
+    old = names[:-1] if history == "one-new" and len(names) > 1 else names
+    first = rng.randrange(len(old))
+    for number, task in enumerate(case["tasks"] if history != "none" else ()):
+        at = (number // 7 if history == "packed" else number + first) % len(old)
+        owner = rng.choice(old) if history == "moved" and rng.random() < 0.3 else old[at]
+        if history != "one-left" or at:
+            active[owner].append(_name(task))
+        others = [name for name in old if name != owner]
+        if task["stateful"] and others:
+            begin = rng.randrange(len(others))
+            for step in range(min(len(others), case["num_standby_replicas"])):
+                standby[others[(begin + step) % len(others)]].append(_name(task))
+    return active, standby
+
+
+def figures(case: Case, answer: Case) -> list[int]:
+    """Whether a plan is good: imbalance of actives, tags not met, imbalance of all tasks, cost, reads across racks.
+
+    Imbalance is the sum of squares by thread; a stateless task costs what it reads across racks, and moves freely.
+    """
+    tasks = {_name(task): task for task in case["tasks"]}
+    traffic, move = case["traffic_cost"], case["non_overlap_cost"]
+    common = lcm(*(client["threads"] for client in case["clients"]))
+    tags: dict[str, set[tuple[str, str]]] = {}
+    actives = everything = cost = reads = 0
+    for client in case["clients"]:
+        name, weight = client["id"], common // client["threads"]
+        own = {role: answer[role].get(name, []) for role in ("active", "standby")}
+        actives += weight * len(own["active"]) ** 2
+        everything += weight * sum(map(len, own.values())) ** 2
+        for role, kind in (("active", "source"), ("standby", "changelog")):
+            for task in own[role]:
+                across = sum(one[kind] and client["rack"] not in one["racks"] for one in tasks[task]["partitions"])
+                moved = task not in case[f"previous_{role}"].get(name, ())
+                reads += across
+                cost += traffic * across + move * moved if tasks[task]["stateful"] else across
+                keys = case.get("rack_aware_assignment_tags", ()) if tasks[task]["stateful"] else ()
+                tags.setdefault(task, set()).update((key, client["tags"][key]) for key in keys)
+    return [actives, -sum(map(len, tags.values())), everything, cost, reads]
 
 
 REPORTED: Final = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -25,7 +26,8 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.reporting.evidence import StreamsPlanning
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from tests.docs import sources
+from tests.commands import parsed
+from tests.docs import ROOT, blocks, sources
 from tests.unit.agent.test_metrics import STREAMS_PLAN
 
 _STARTS = re.compile(r"sys\.executable,\s*(?P<options>(\"-\w+\",\s*)*)\"-m\"")
@@ -54,6 +56,21 @@ def test_observing_without_groups_is_observing_all() -> None:
     assert (named.groups, named.traffic.groups) == ((), ("orders",))
     made = ClusterAgent(every)
     assert not made.parts.led
+
+
+def test_an_agent_may_be_for_streams_applications_alone() -> None:
+    """The command of the page plans for each application that asks, and so does an agent of the section alone."""
+    (command,) = [one for one in blocks() if one.page == "streams.md"]
+    name, given = parsed(shlex.join(command.words))
+    assert (name, given["observe"]) == ("run", True)
+    flags = {"kafka": {"bootstrap.servers": given["bootstrap"][0]}, "web": {"port": 0}}
+    for settings in (
+        only_observing(load(flags=flags, environment={})),
+        load(flags=flags | {"streams": {"applications": {"orders": {"strategy": "min_traffic"}}}}, environment={}),
+    ):
+        assert ClusterAgent(settings).parts.streams is not None
+    page = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
+    assert f"more than {['none', 'one', 'two'][settings.streams.max_processes]} raise `streams.max_processes`" in page
 
 
 def test_every_group_is_shown_once_from_the_start(agent: ClusterAgent) -> None:

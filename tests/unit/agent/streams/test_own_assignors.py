@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tests.parity.streams_cases import random_case
 from tests.streams_http import Json, endpoint, question_of
 
 PAGE = (ROOT / "docs" / "streams-python.md").read_text(encoding="utf-8")
-EXAMPLE = PAGE.partition("```python\n")[2].partition("```")[0]
+EXAMPLE, *FURTHER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def asked(seed: int, name: str) -> Json:
@@ -65,6 +66,22 @@ def test_the_example_keeps_the_tasks_of_a_vip_in_one_zone(tmp_path: Path) -> Non
                 assert {runs[task] for task in vip} == {"r0"}
                 kept += 1
     assert kept > 5
+
+
+def test_every_name_of_the_page_can_be_imported() -> None:
+    """The functions of KIP-924's `TaskAssignmentUtils` are where the page imports them from."""
+    found: Json = {}
+    for block in FURTHER:
+        exec(block, found)  # noqa: S102 - the page's own lines
+    utilities = PAGE.partition("- `TaskAssignmentUtils`")[2]
+    assert {name for name in found if not name.startswith("_")} == {
+        "default_standby_task_assignment",
+        "identity_assignment",
+        "optimize_rack_aware_active_tasks",
+        "optimize_rack_aware_standby_tasks",
+        "validate_task_assignment",
+    }
+    assert all(name in utilities for name in found if not name.startswith("_"))
 
 
 def test_a_class_has_the_whole_interface(tmp_path: Path) -> None:

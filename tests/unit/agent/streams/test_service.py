@@ -311,3 +311,14 @@ def test_a_question_is_bounded(agent: Endpoint) -> None:
     late = json.dumps({"filler": "x" * 5_000, **question("orders")}).encode()
     status, answer = agent.post("/v1/streams/assign", late)
     assert (status, "within the first 4096 bytes" in answer["error"]) == (400, True)
+
+
+def test_a_warning_is_given_once(agent: Endpoint) -> None:
+    """KIP-925, 4.D.III: that tags have no key `rack` is in the first plan's event; the status has it on."""
+    for _ in range(3):
+        answer = agent.assign(question("orders", seed=6))
+        assert any("no key `rack`" in warning for warning in answer["warnings"])
+    details = [one.detail for one in agent.events.latest() if one.action == "planned"]
+    assert ["no key `rack`" in detail for detail in details] == [False, False, True]
+    (status,) = json.loads(agent.get("/v1/streams"))["applications"]
+    assert any("no key `rack`" in warning for warning in status["planned"]["warnings"])
