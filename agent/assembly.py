@@ -217,7 +217,12 @@ class AgentParts:
         return StreamsService(
             settings.streams,
             StreamsReporter(events=self.events, metrics=StreamsMetrics(registry), board=board),
-            racks_of=client_racks(settings.racks, group=self.traffic.group, hosts=self._hosts),
+            racks_of=client_racks(
+                settings.racks,
+                group=self.traffic.group,
+                hosts=self._hosts,
+                brokers=lambda: self.watch.cluster.racks,
+            ),
             weights_of=self.measuring.weights.weights if self.measuring is not None else unweighed,
         )
 

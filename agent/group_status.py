@@ -114,7 +114,7 @@ _MODE = "1 for the group's mode, act or propose."
 _GAUGES = (
     ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
     ("samerack_members", "Members of the group other than the agent.", "members"),
-    ("samerack_members_without_rack", "Members whose rack no source knows.", "members_without_rack"),
+    ("samerack_members_without_rack", "Members without a rack that a broker has.", "members_without_rack"),
     ("samerack_partitions", "Partitions that the group has assigned.", "partitions"),
     ("samerack_cross_rack_partitions", "Partitions that are read from another rack.", "cross_rack"),
     ("samerack_possible_cross_rack_partitions", "The same after a rebalance led by the agent.", "possible_cross_rack"),

@@ -32,7 +32,7 @@ from samerack.planning.coverage import (
     owned_counts,
     unpolled_topics_reason,
 )
-from samerack.planning.members import PlanMember, members_of_join, returned
+from samerack.planning.members import PlanMember, members_of_join, placed, returned
 from samerack.planning.mode import Mode, mode_of
 from samerack.planning.problem import TopicTables, problem_of
 from samerack.protocol.bulk import SubscriptionReader
@@ -200,6 +200,7 @@ class Assigning:
         self._watch.show_interest(self._group, topics)
         self._wait_for(topics, members, deadline)
         cluster = self._watch.cluster
+        members = placed(members, cluster.racks)
         mode = replace(mode, deadline_seconds=max(_MIN_SECONDS, deadline - time.monotonic()))
         plan = planner.make_plan(
             problem_of(members, cluster, mode, weights=weights, tables=self.tables),

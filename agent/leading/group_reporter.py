@@ -25,7 +25,7 @@ from samerack.common.words import when
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.events.rebalances import Rebalances
-from samerack.planning.members import members_of_view
+from samerack.planning.members import members_of_view, placed
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.settings.all_settings import Settings
 
@@ -267,8 +267,8 @@ class GroupReporter:
         self.stable = view if view.stable else self.stable
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
         self.observer.sees(view, condition=condition, cluster=cluster)
-        members = members_of_view(view, self.settings.racks, hosts)
-        warnings = rack_warnings([member.rack.rack for member in members], self.settings.racks, cluster.brokers)
+        members = placed(members_of_view(view, self.settings.racks, hosts), cluster.racks)
+        warnings = rack_warnings([member.rack.named for member in members], self.settings.racks, cluster.racks)
         if warnings != self._warned:
             for warning in warnings:
                 self.log.warning("racks-never-match", detail=warning)

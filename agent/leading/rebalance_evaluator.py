@@ -36,7 +36,7 @@ from samerack.cluster.view import SettledCluster, changed_topics
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning import planner
 from samerack.planning.coverage import owned_counts
-from samerack.planning.members import members_of_view
+from samerack.planning.members import members_of_view, placed
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
@@ -201,7 +201,7 @@ class RebalanceEvaluator:
             and last.hosts == hosts
         ):
             return last, False
-        members = members_of_view(view, self.settings.racks, self.hosts)
+        members = placed(members_of_view(view, self.settings.racks, self.hosts), cluster.racks)
         topics = topics_of(member.topics for member in members)
         counts = owned_counts(member.owned for member in members)
         if not topics or self.watch.unknown(topics, counts.keys()):

@@ -7,17 +7,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from samerack.agent.streams.context import Rackless
-from samerack.cluster.racks import Hosts, client_id_of, member_rack
+from samerack.cluster.racks import Hosts, client_id_of, member_rack, placed
+from samerack.cluster.view import BrokerRacks
 from samerack.settings.leading import RackSettings
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember
 
 
 def client_racks(
-    settings: RackSettings, *, group: Callable[[str], GroupTraffic | None], hosts: Hosts
+    settings: RackSettings,
+    *,
+    group: Callable[[str], GroupTraffic | None],
+    hosts: Hosts,
+    brokers: Callable[[], BrokerRacks],
 ) -> Callable[[str, Sequence[Rackless]], Mapping[str, str]]:
     """Return a function from an application and clients of it to the racks, by process, that are known.
 
-    `group` returns an observed group, whose members have the addresses of their hosts.
+    `group` returns an observed group, whose members have the addresses of their hosts; `brokers` the brokers' racks.
     """
 
     def find(application: str, clients: Sequence[Rackless]) -> Mapping[str, str]:
@@ -31,14 +36,15 @@ def client_racks(
         racks = {one.rack.rack for one in members if one.rack.rack}
         if not racks:
             consumer = client.consumers[0] if client.consumers else ""
-            return member_rack(
+            found = member_rack(
                 settings,
-                subscription=None,
+                rack_id=None,
                 client_id=client_id_of(consumer),
                 client_host=members[0].client_host if members else client.host,
                 tags=client.tags,
                 hosts=hosts,
-            ).rack
+            )
+            return placed(found, brokers()).rack
         return racks.pop() if len(racks) == 1 else None  # consumers of one process in several racks: not known
 
     return find

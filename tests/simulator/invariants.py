@@ -16,7 +16,7 @@ from samerack.agent.policy.back_off_causes import Cause
 from samerack.cluster.racks import member_rack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.planning import planner
-from samerack.planning.members import PlanMember
+from samerack.planning.members import PlanMember, placed
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
 from samerack.protocol.values import from_pairs
@@ -472,7 +472,7 @@ class Invariants:
                     topics=subscription.topics,
                     rack=member_rack(
                         configured.racks,
-                        subscription=subscription,
+                        rack_id=subscription.rack,
                         client_id=member.client_id,
                         client_host=member.client_host,
                     ),
@@ -480,7 +480,7 @@ class Invariants:
                 )
             )
         cluster = self._settled_cluster()
-        return planner.make_plan(problem_of(members, cluster, mode), mode) if members else None
+        return planner.make_plan(problem_of(placed(members, cluster.racks), cluster, mode), mode) if members else None
 
     def _settled_cluster(self) -> SettledCluster:
         place = self._world.place

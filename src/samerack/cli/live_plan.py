@@ -33,7 +33,7 @@ from samerack.common.patterns import exactly
 from samerack.common.records import FOLLOWING
 from samerack.planning import planner
 from samerack.planning.byte_shares import Rates, known_crossing, row_of
-from samerack.planning.members import PlanMember
+from samerack.planning.members import PlanMember, placed
 from samerack.planning.mode import Mode, mode_of
 from samerack.planning.problem import problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
@@ -82,7 +82,9 @@ def examine(
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     mode = mode_of(subject.protocol, settings.leading, rack_aware_fetch=aware)
-    members = [member for member in subject.members if member.instance_id != settings.leading.instance_id]
+    members = placed(
+        (member for member in subject.members if member.instance_id != settings.leading.instance_id), cluster.racks
+    )
     if not members:
         raise AgentError(f"group {group}: has no members with a readable subscription")
     weights = weights_of_rates(rates) if rates is not None else None
@@ -96,7 +98,6 @@ def examine(
     shares = shares_of(made, rates)
     said = agent_says(settings, group)
     role, trouble = said.get("role", ""), said.get("trouble", "")
-    brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     present, proposed = (per_member(made, owner) for owner in (problem.owner, made.final))
     return {
         "group": group,
@@ -121,7 +122,7 @@ def examine(
         "agent_is_paused": said.get("paused") or None,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
         "over_racks": over_racks(
-            rack_spread(problem, cluster, rates), elsewhere={rack.rack for rack in racks.values()} - brokers
+            rack_spread(problem, cluster, rates), elsewhere={rack.rack for rack in racks.values()} - cluster.racks.names
         ),
         "present": {**_figures(made.before, shares[0]), **_evenness(problem, problem.owner, rates)},
         "proposed": {**_figures(made.after, shares[1]), **_evenness(problem, made.final, rates)},
@@ -129,8 +130,8 @@ def examine(
         "warnings": [
             *unknown,
             *filter(None, [unasked]),
-            *unknown_racks([rack.rack for rack in racks.values()], cluster),
-            *rack_warnings([rack.rack for rack in racks.values()], settings.racks, cluster.brokers),
+            *unknown_racks([rack.named for rack in racks.values()], cluster),
+            *rack_warnings([rack.named for rack in racks.values()], settings.racks, cluster.racks),
             *subject.unreadable,
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
         ],

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
+from samerack.cluster.view import BrokerRacks
 from samerack.common.patterns import first_match, fits
-from samerack.protocol.values import Subscription
 from samerack.settings.leading import RackSettings
 
 Source = Literal[
@@ -19,7 +20,7 @@ Source = Literal[
 ]
 _GENERATED_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 _STREAM_THREAD: Final = re.compile(r"-StreamThread-\d+.*$")
-_BETWEEN_PAIRS: Final = re.compile(r"[,;& ]")
+_BETWEEN_PAIRS: Final = re.compile(r"[,;&|\s]")
 
 
 _RACK_ONLY_IN_FETCH: Final = ("kafka-python-[3-9].*", "aiokafka-[0-9].*", "sarama", "kafkajs")
@@ -28,11 +29,20 @@ _RACK_ONLY_IN_FETCH: Final = ("kafka-python-[3-9].*", "aiokafka-[0-9].*", "saram
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRack:
-    """A member's rack, its source, and whether the member's fetches contain it."""
+    """A member's rack, its source, and whether the member's fetches contain it.
+
+    `foreign` is what the source says where that is no broker's rack; then the member's rack is not known.
+    """
 
     rack: str | None
     source: Source
     fetches_with_rack: bool
+    foreign: str | None = None
+
+    @property
+    def named(self) -> str | None:
+        """What the source says, whether a broker has it or not."""
+        return self.foreign if self.rack is None else self.rack
 
 
 RackOfHost = Callable[[str], str | None]
@@ -73,7 +83,7 @@ class _Lookup(NamedTuple):
     """What is known of a member whose rack is looked up; see `member_rack`."""
 
     settings: RackSettings
-    subscription: Subscription | None
+    rack_id: str | None
     client_id: str
     client_host: str | None
     tags: Iterable[tuple[str, str]]
@@ -113,7 +123,7 @@ class RackSource(NamedTuple):
 
 SOURCES: Final[Mapping[Source, RackSource]] = {
     "subscription": RackSource(
-        lambda member: (member.subscription.rack or None) if member.subscription is not None else None,
+        lambda member: member.rack_id or None,
         "`RackId` in the member's subscription",
     ),
     "agent": RackSource(
@@ -146,14 +156,17 @@ SOURCES: Final[Mapping[Source, RackSource]] = {
 def member_rack(  # noqa: PLR0913 - all that is known of a member
     settings: RackSettings,
     *,
-    subscription: Subscription | None,
+    rack_id: str | None,
     client_id: str,
     client_host: str | None,
     tags: Iterable[tuple[str, str]] = (),
     hosts: Hosts = NO_HOSTS,
 ) -> MemberRack:
-    """Return the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
-    member = _Lookup(settings, subscription, client_id, client_host, tags, hosts)
+    """Return the rack of one member from the first source that knows it; `placed` says whether it counts.
+
+    `rack_id` is the `RackId` that the member sends, `tags` are a Kafka Streams client's.
+    """
+    member = _Lookup(settings, rack_id, client_id, client_host, tags, hosts)
     for source, known in SOURCES.items():
         rack = known.find(member)
         if rack is not None:
@@ -162,7 +175,29 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     return _known(None, "none", fetches=False)
 
 
+def placed(member: MemberRack, racks: BrokerRacks) -> MemberRack:
+    """Return the rack among those of the brokers: where none has it, it is not known, whatever source says it.
+
+    A reader there may be anywhere: its name may be misspelt. As long as brokers' racks are not all known, any may be
+    one's. What a client appends to a client id with a zone (Spring: `-0`) is cut off if the rest is a broker's rack.
+    """
+    named = rack = member.named
+    if named is not None and named not in racks.names:
+        rack = _beginning(named, racks.names) if member.source == "client-convention" else None
+        if rack is None and not racks.complete:
+            rack = named
+    if rack == member.rack:
+        return member
+    return _known(rack, member.source, fetches=member.fetches_with_rack, foreign=named if rack is None else None)
+
+
+def _beginning(zone: str, racks: AbstractSet[str]) -> str | None:
+    """Return the longest beginning of a zone, up to a hyphen, that is a broker's rack."""
+    parts = zone.split("-")
+    return next((rack for end in range(len(parts) - 1, 0, -1) if (rack := "-".join(parts[:end])) in racks), None)
+
+
 @lru_cache(maxsize=1024)
-def _known(rack: str | None, source: Source, *, fetches: bool) -> MemberRack:
+def _known(rack: str | None, source: Source, *, fetches: bool, foreign: str | None = None) -> MemberRack:
     """Return the value for these fields: a group has many members and few racks."""
-    return MemberRack(rack=rack, source=source, fetches_with_rack=fetches)
+    return MemberRack(rack=rack, source=source, fetches_with_rack=fetches, foreign=foreign)

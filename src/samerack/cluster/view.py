@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
 
@@ -37,6 +38,17 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRacks:
+    """The racks that brokers have.
+
+    `complete` is whether that of every broker is known, of those with a replica too: an absent one may have any rack.
+    """
+
+    names: frozenset[str] = frozenset()
+    complete: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots, for what is computed once
 class ClusterView:
     """The result of one poll of the cluster: the racks of the brokers in metadata, and the topics of interest.
 
@@ -56,6 +68,11 @@ class ClusterView:
         views = self.topics.get(topic, ())
         return views[number] if 0 <= number < len(views) else None
 
+    @cached_property
+    def racks(self) -> BrokerRacks:
+        """The racks of the brokers."""
+        return _racks_of(self.brokers, self.topics)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledPartition:
@@ -65,7 +82,7 @@ class SettledPartition:
     replicas: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, as `ClusterView`
 class SettledCluster:
     """The input of planning: the last racks and replicas that persisted; the same object while nothing changes.
 
@@ -75,6 +92,21 @@ class SettledCluster:
 
     brokers: Mapping[int, Rack] = field(default_factory=lambda: MappingProxyType({}))
     topics: Mapping[str, tuple[SettledPartition, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @cached_property
+    def racks(self) -> BrokerRacks:
+        """The racks of the brokers."""
+        return _racks_of(self.brokers, self.topics)
+
+
+def _racks_of(
+    brokers: Mapping[int, Rack], topics: Mapping[str, tuple[PartitionView | SettledPartition, ...]]
+) -> BrokerRacks:
+    placed = {broker for partitions in topics.values() for one in partitions for broker in one.replicas}
+    named = {broker: rack for broker, rack in brokers.items() if isinstance(rack, str)}
+    return BrokerRacks(
+        names=frozenset(named.values()), complete=bool(brokers) and placed | brokers.keys() <= named.keys()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

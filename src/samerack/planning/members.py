@@ -6,10 +6,13 @@ Of a stable group they come from its description; of a group that joins, from th
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from samerack.cluster import racks as member_racks
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
+from samerack.cluster.view import BrokerRacks
 from samerack.protocol.consumer import NO_GENERATION
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims
 from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
@@ -42,6 +45,17 @@ class PlanMember:
     repeats_user_data: bool = False
 
 
+Member = TypeVar("Member", bound=PlanMember)
+
+
+def placed(members: Iterable[Member], racks: BrokerRacks) -> tuple[Member, ...]:
+    """Return the members with their racks among those of the brokers, see `cluster.racks.placed`."""
+    return tuple(
+        member if (rack := member_racks.placed(member.rack, racks)) is member.rack else replace(member, rack=rack)
+        for member in members
+    )
+
+
 def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> tuple[PlanMember, ...]:
     """Return the members of a stable group with what the group's leader last assigned to them."""
     return tuple(
@@ -53,7 +67,7 @@ def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOS
             version=member.subscription.version,
             rack=member_rack(
                 racks,
-                subscription=member.subscription,
+                rack_id=member.subscription.rack,
                 client_id=member.client_id,
                 client_host=member.client_host,
                 hosts=hosts,
@@ -129,7 +143,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
                 version=subscription.version,
                 rack=member_rack(
                     racks,
-                    subscription=subscription,
+                    rack_id=subscription.rack,
                     client_id=client_id,
                     client_host=known.client_host if known is not None else None,
                     hosts=hosts,

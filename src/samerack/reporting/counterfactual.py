@@ -114,16 +114,13 @@ def placed(members: Collection[str]) -> Cure:
     return cure
 
 
-def named(names: Mapping[str, str]) -> Cure:
-    """Return the cure by which members in racks of the first names are in those of the second, "" any of a broker."""
+def in_racks(members: Mapping[str, str]) -> Cure:
+    """Return the cure by which these members are in the named racks of brokers."""
 
     def cure(problem: Problem) -> Problem:
-        places = np.arange(len(problem.racks), dtype=np.int32)
-        for wrong, right in names.items():
-            if wrong in problem.racks:
-                places[problem.racks.index(wrong)] = problem.racks.index(right) if right in problem.racks else NOBODY
-        moved: Int32Array = np.append(places, np.int32(NOBODY))[problem.member_rack]
-        return replace(problem, member_rack=moved)
+        racks = [problem.racks.index(members[one]) if one in members else NOBODY for one in problem.members]
+        mine = _among(problem, members)
+        return replace(problem, member_rack=np.where(mine, np.array(racks, np.int32), problem.member_rack))
 
     return cure
 

@@ -65,12 +65,10 @@ class Evidence:
         """The racks of the brokers."""
         return broker_racks(self.snapshot)
 
-    @cached_property
+    @property
     def racks_complete(self) -> bool:
-        """Whether the rack of every broker that has a replica is known: all brokers are present and have a rack."""
-        cluster = self.snapshot.cluster
-        placed = {broker for topic in cluster.topics.values() for partition in topic for broker in partition.replicas}
-        return all(isinstance(cluster.brokers.get(broker), str) for broker in placed | cluster.brokers.keys())
+        """Whether the rack of every broker that has a replica is known."""
+        return self.snapshot.cluster.racks.complete
 
 
 def in_group(group: GroupTraffic) -> str:

@@ -30,8 +30,8 @@ def host_racks(bootstrap: str, members: Iterable[tuple[str, MemberRack]]) -> Hos
     """Return the racks of these members (address and rack) that came from other agents or the Kubernetes API."""
     by_source: dict[str, dict[str, str]] = {"agent": {}, "kubernetes": {}}
     for host, rack in members:
-        if rack.rack is not None and rack.source in by_source:
-            by_source[rack.source][host] = rack.rack
+        if rack.named is not None and rack.source in by_source:
+            by_source[rack.source][host] = rack.named
     return HostRacks(bootstrap=bootstrap, agents=by_source["agent"], kubernetes=by_source["kubernetes"])
 
 

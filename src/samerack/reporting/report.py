@@ -86,7 +86,7 @@ class GroupCost:
         kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
         state: as the brokers name it.
         role: the agent's role in it, "" if it only measures.
-        members_without_rack: members whose rack no source knows.
+        members_without_rack: members without a rack that a broker has.
         wire_bytes: bytes read in the window; None if not measured, as are all amounts then.
         cross_rack_bytes: those known to be from another rack, a lower bound where others have an unknown rack; None
             where all that may be from another rack are such.

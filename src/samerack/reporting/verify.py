@@ -17,7 +17,7 @@ from samerack.cluster.view import NoRack
 from samerack.common import words
 from samerack.common.records import LEADING
 from samerack.reporting.amounts import total_of
-from samerack.reporting.counterfactual import Cure, fetchers, fetching, named, needing, placed, saved, unserved
+from samerack.reporting.counterfactual import Cure, fetchers, fetching, in_racks, needing, placed, saved, unserved
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group
 from samerack.reporting.findings import Code, Finding, Findings
 from samerack.reporting.report import GroupCost
@@ -127,12 +127,16 @@ def _racks(evidence: Evidence) -> Iterator[Finding]:
                 where=in_group(group),
                 cause=names.cause,
                 cure=names.cure,
-                guessed=names.code is not Code.RACKS_DIFFER_IN_CASE,
+                guessed=True,
             )
             folded = {rack.casefold(): rack for rack in evidence.racks}
-            right = {rack: folded.get(rack.casefold(), "") for rack in names.racks}
-            mine = fetchers(group) & {member.id for member in group.members if member.rack.rack in names.racks}
-            yield _once_known(evidence, group, cost, finding, named(right), mine)
+            right = {
+                member.id: folded.get(member.rack.named.casefold(), "")
+                for member in group.members
+                if member.rack.named in names.racks
+            }
+            known = in_racks(right) if all(right.values()) else _planned_for(cost, right)
+            yield _once_known(evidence, group, cost, finding, known, fetchers(group) & right.keys())
 
 
 def _once_known(  # noqa: PLR0913, PLR0917 - a finding of a group, and what its cure does
@@ -155,10 +159,15 @@ def _once_known(  # noqa: PLR0913, PLR0917 - a finding of a group, and what its 
     return replace(finding, dollars_per_month=saves)
 
 
+def _planned_for(cost: GroupCost, members: Collection[str]) -> Cure:
+    """Return the cure by which the racks of these members are known: only the agent's plans make use of that."""
+    return placed(members) if cost.role == LEADING else lambda problem: problem
+
+
 def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
     """Find members whose rack no source knows."""
     for group, cost in evidence.pairs:
-        bare = [member for member in group.members if member.rack.rack is None]
+        bare = [member for member in group.members if member.rack.named is None]
         if not bare or len(evidence.racks) < 2:
             continue
         in_fetch = [one for one in bare if group.kind == "classic" and sends_rack_only_in_fetch(one.client_id)]
@@ -178,8 +187,7 @@ def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
                 guessed=True,
             )
             ids = {member.id for member in members}
-            known = placed(ids) if cost.role == LEADING else lambda problem: problem
-            yield _once_known(evidence, group, cost, finding, known, ids)
+            yield _once_known(evidence, group, cost, finding, _planned_for(cost, ids), ids)
 
 
 def _name_racks(racks: Sequence[str]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from samerack.cluster.view import Rack
+from samerack.cluster.view import BrokerRacks
 from samerack.reporting.evidence import Evidence
 from samerack.reporting.findings import Code
 from samerack.settings.leading import RackSettings
@@ -77,32 +77,32 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
     yield RackNames(
         code=Code.RACKS_NEVER_MEET,
         cause=f"{'no rack of a member is' if whole else 'some racks of members are not'} a rack of a broker: "
-        f"{_some(strangers)}; brokers are in {_some(brokers)}",
+        f"{_some(strangers)}; brokers are in {_some(brokers)}. Members there always read across racks, or the "
+        "names are misspelt",
         cure="correct client.rack (or racks.client_ids and racks.networks), or put brokers and replicas into these "
         f"racks{f'; {_ZONE_IDS}' if mine == theirs == _AWS_NAMES else ''}",
         racks=frozenset(strangers),
     )
 
 
-def rack_warnings(members: Iterable[str | None], settings: RackSettings, brokers: Mapping[int, Rack]) -> list[str]:
+def rack_warnings(members: Iterable[str | None], settings: RackSettings, brokers: BrokerRacks) -> list[str]:
     """Return why racks of members match no broker rack, and those that the settings name for members to come."""
     own = {rack for rack in members if rack is not None}
-    named = {rack for rack in brokers.values() if isinstance(rack, str)}
-    complete = len(named) > 0 and all(isinstance(rack, str) for rack in brokers.values())
-    texts = [f"{one.cause}; {one.cure}" for one in rack_names(own, named, complete=complete)]
-    unused = {*settings.client_ids.values(), *settings.networks.values()} - own - named
-    if unused and complete:
+    texts = [f"{one.cause}; {one.cure}" for one in rack_names(own, brokers.names, complete=brokers.complete)]
+    unused = {*settings.client_ids.values(), *settings.networks.values()} - own - brokers.names
+    if unused and brokers.complete:
         texts.append(
             f"racks.client_ids or racks.networks name {_some(unused)}, which no broker has; brokers are in "
-            f"{_some(named)}: correct them"
+            f"{_some(brokers.names)}: correct them"
         )
     return texts
 
 
 def names_of(evidence: Evidence, group: GroupTraffic) -> tuple[RackNames, ...]:
     """Return why racks of a group's members match no broker rack."""
-    members = {member.rack.rack for member in group.members if member.rack.rack is not None}
-    return tuple(rack_names(members, set(evidence.racks), complete=evidence.racks_complete))
+    members = {member.rack.named for member in group.members if member.rack.named is not None}
+    brokers = evidence.snapshot.cluster.racks
+    return tuple(rack_names(members, brokers.names, complete=brokers.complete))
 
 
 def scheme(racks: AbstractSet[str]) -> str:

@@ -70,7 +70,7 @@ class RackSettings(Section):
     @classmethod
     def _conventions_are_keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
         for key in keys:
-            if not re.fullmatch(r"[^=,;& ]+", key):
+            if not re.fullmatch(r"[^=,;&|\s]+", key):
                 raise ValueError(f"{key!r} is no key of a client id's KEY=ZONE; write the key alone, such as ws_az")
         return keys
 

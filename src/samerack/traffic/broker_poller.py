@@ -154,8 +154,8 @@ class BrokerPoller:
         described = describe.described(
             self._wire,
             listed.values(),
-            classic=lambda raw: self._same(groups.classic(raw, racks=racks, agent=agent, hosts=hosts)),
-            consumer=lambda raw: self._same(groups.managed(raw, racks=racks, hosts=hosts)),
+            classic=lambda raw: self._placed(groups.classic(raw, racks=racks, agent=agent, hosts=hosts)),
+            consumer=lambda raw: self._placed(groups.managed(raw, racks=racks, hosts=hosts)),
         )
         self.gaps += described.gaps
         commits = describe.committed(self._wire, listed.values(), self._keys, before=state.positions)
@@ -171,8 +171,9 @@ class BrokerPoller:
         topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
         self._poll_topics(topics)
         streams = (groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams)
-        observed = {group.group: group for group in (*found, *map(self._same, streams))}
-        observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed} | missed
+        # once more: only now the replicas are known, which show whether a broker is away
+        observed = {group.group: self._placed(group) for group in (*found, *streams, *missed.values())}
+        observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
         owners = {name: self._owners(group) for name, group in observed.items()}
         return Poll(listed=listed, groups=observed, owners=owners, commits=commits)
 
@@ -243,8 +244,12 @@ class BrokerPoller:
             return before
         return group.owners(self._keys)
 
-    def _same(self, group: ObservedGroup) -> ObservedGroup:
-        """Return the object of the last poll where nothing changed: what was computed for it stays valid."""
+    def _placed(self, group: ObservedGroup) -> ObservedGroup:
+        """Return the group with racks that brokers have, and the object of the last poll where nothing changed.
+
+        What was computed for that stays valid.
+        """
+        group = groups.placed(group, self.state.cluster.racks)
         before = self.state.groups.get(group.group)
         return before if before == group else group
 

@@ -7,12 +7,13 @@ groups in fields of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from samerack.cluster.group import CONSUMER, MemberView, view_member
-from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
-from samerack.cluster.view import ClusterView
+from samerack.cluster.racks import NO_HOSTS, Hosts, member_rack
+from samerack.cluster.view import BrokerRacks, ClusterView
+from samerack.planning import members as plan_members
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
 from samerack.settings.leading import RackSettings
@@ -53,6 +54,13 @@ class ObservedGroup(GroupDescription):
         return {key(topic, number): member for member in self.members for topic, number in to_pairs(member.owned)}
 
 
+def placed(group: ObservedGroup, racks: BrokerRacks) -> ObservedGroup:
+    """Return the group with its members' racks among those of the brokers; itself if that changes nothing."""
+    members = plan_members.placed(group.members, racks)
+    same = all(one is other for one, other in zip(group.members, members, strict=True))
+    return group if same else replace(group, members=members)
+
+
 def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """Convert a group of DescribeGroups; the agent's own membership (instance id `agent`) is left out."""
     consumer = described.protocol_type == CONSUMER
@@ -74,7 +82,7 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
                 client_host=view.client_host,
                 rack=member_rack(
                     racks,
-                    subscription=view.subscription,
+                    rack_id=view.subscription.rack if view.subscription is not None else None,
                     client_id=view.client_id,
                     client_host=view.client_host,
                     tags=client.tags if client is not None else (),
@@ -199,10 +207,14 @@ def _described(  # noqa: PLR0913 - what the brokers say, and what follows from i
 ) -> ObservedMember:
     """Convert a member of a group that brokers assign; `client` is what Kafka Streams adds."""
     host = raw.client_host.rpartition("/")[2]
-    rack = MemberRack(rack=raw.rack_id, source="subscription", fetches_with_rack=True)
-    if not raw.rack_id:
-        tags = client.tags if client is not None else ()
-        rack = member_rack(racks, subscription=None, client_id=raw.client_id, client_host=host, tags=tags, hosts=hosts)
+    rack = member_rack(
+        racks,
+        rack_id=raw.rack_id,
+        client_id=raw.client_id,
+        client_host=host,
+        tags=client.tags if client is not None else (),
+        hosts=hosts,
+    )
     return ObservedMember(
         id=raw.member_id,
         instance_id=raw.instance_id,

@@ -265,7 +265,9 @@ class SnapshotBuilder:
         if any(span.partition in context.sampled for span in observation.spans.spans):
             self._sampled.add(name)
         guessed = any(
-            member.rack.fetches_with_rack and (partition, member.rack.rack) not in context.served
+            member.rack.rack is not None
+            and member.rack.fetches_with_rack
+            and (partition, member.rack.rack) not in context.served
             for partition, member in observation.owners.items()
         )
         racks_unknown = any(member.rack.rack is None for member in group.members) or any(

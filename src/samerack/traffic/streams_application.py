@@ -22,7 +22,8 @@ from samerack.assignors.streams.application import (
 )
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.cluster.view import ClusterView
+from samerack.cluster.racks import placed
+from samerack.cluster.view import BrokerRacks, ClusterView
 from samerack.traffic.streams_changelogs import Changelog, KnownBy, is_internal, topics_read
 from samerack.traffic.streams_instances import Instance, Instances, Unknown
 
@@ -97,7 +98,8 @@ def application_of(
                 cause="the end offsets of some changelogs are not known: clients without state count as far behind",
             )
         )
-    states = {one.process: _client(one, infos, ends) for one in found.clients}
+    racks = brokers.cluster.racks
+    states = {one.process: _client(one, infos, ends, racks) for one in found.clients}
     return LiveApplication(
         instances=found.clients,
         state=ApplicationState(states=states, all_tasks=infos, assignment_configs=configs),
@@ -111,7 +113,7 @@ def application_of(
         changelogs_known=not any(one.candidates for one in unplaced)
         and all(task.subtopology in logs for task in infos if task.subtopology in stateful),
         end_offsets_known=ends_known,
-        unknown=(*unknown, *_of_racks(found.clients, infos)),
+        unknown=(*unknown, *_of_racks(found.clients, infos, racks)),
     )
 
 
@@ -172,8 +174,11 @@ def _ends(
     return sums, known
 
 
-def _client(one: Instance, infos: Mapping[TaskId, TaskInfo], ends: Mapping[TaskId, int]) -> KafkaStreamsState:
-    racks = list(dict.fromkeys(member.rack.rack for member in one.members))
+def _client(
+    one: Instance, infos: Mapping[TaskId, TaskInfo], ends: Mapping[TaskId, int], brokers: BrokerRacks
+) -> KafkaStreamsState:
+    # also one that no broker has: an application's own assignor plans with it
+    racks = list(dict.fromkeys(placed(member.rack, brokers).named for member in one.members))
     tags = {key: value for member in one.members if member.streams for key, value in member.streams.tags}
     active, standby = one.active & infos.keys(), (one.standby - one.active) & infos.keys()
     consumers = tuple(sorted({member.client_id for member in one.members}))
@@ -250,14 +255,23 @@ def _of_lags(clients: Iterable[Instance], infos: Mapping[TaskId, TaskInfo]) -> l
     ]
 
 
-def _of_racks(clients: Iterable[Instance], infos: Mapping[TaskId, TaskInfo]) -> list[Unknown]:
+def _of_racks(clients: Sequence[Instance], infos: Mapping[TaskId, TaskInfo], brokers: BrokerRacks) -> list[Unknown]:
     found = [
         Unknown(
             what=f"rack of client {one.process}",
             cause="no source knows it; set client.rack there, or racks.client_ids or racks.networks here",
         )
         for one in clients
-        if all(member.rack.rack is None for member in one.members)
+        if all(member.rack.named is None for member in one.members)
+    ]
+    found += [
+        Unknown(
+            what=f"rack of client {one.process}",
+            cause=f"no broker has the rack {foreign!r}: it reads across racks whatever the plan, or the name is "
+            f"misspelt; brokers are in {', '.join(map(repr, sorted(brokers.names)))}",
+        )
+        for one in clients
+        for foreign in sorted(filter(None, {placed(member.rack, brokers).foreign for member in one.members}))
     ]
     parts = {
         (part.topic, part.partition) for info in infos.values() for part in info.topic_partitions if not part.racks

@@ -16,6 +16,7 @@ from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.money import PriceTable, shipped
 from samerack.events import EventLog
 from samerack.events.history import Figures, HistoryRow, TrafficHistory
+from samerack.planning.members import placed
 from samerack.protocol.values import NO_PARTITIONS
 from samerack.reporting.report_service import ReportService
 from samerack.settings.leading import LeadingSettings
@@ -170,9 +171,10 @@ def snapshot(
 ) -> TrafficSnapshot:
     """A minute of these groups on three brokers in three racks."""
     partitions = tuple(PartitionView(leader=one[0], replicas=tuple(one), in_sync=tuple(one)) for one in replicas)
+    cluster = ClusterView(brokers=dict(brokers), topics={"clicks": partitions})
     return TrafficSnapshot(
-        groups=groups,
-        cluster=ClusterView(brokers=dict(brokers), topics={"clicks": partitions}),
+        groups=tuple(replace(one, members=placed(one.members, cluster.racks)) for one in groups),
+        cluster=cluster,
         rack_aware_fetch=rack_aware_fetch,
         window_start=1_800_000_000.0,
         window_end=1_800_000_000.0 + WINDOW_SECONDS,

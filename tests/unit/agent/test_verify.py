@@ -12,7 +12,7 @@ import pytest
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.server_assignors import LINE, ServerAssignors
-from samerack.cluster.view import NoRack, PartitionView, Rack
+from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
 from samerack.reporting import costs, findings
@@ -209,7 +209,8 @@ def test_racks_that_no_broker_has_are_warned_of(
     expected: tuple[str, ...],
 ) -> None:
     """One rack of a member is enough, and one that is only in the settings; nothing is said of brokers not known."""
-    warnings = rack_warnings(members, RackSettings.model_validate(maps), brokers)
+    racks = ClusterView(brokers=brokers, topics={}).racks
+    warnings = rack_warnings(members, RackSettings.model_validate(maps), racks)
     assert len(warnings) == len(expected)
     assert all(part in warning for part, warning in zip(expected, warnings, strict=True))
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.cluster.view import NoRack, Rack
 from samerack.reporting.findings import Code, Findings
 from samerack.traffic.snapshot import GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, NEAR, SPREAD, A, B, C, flow, group, problem, snapshot
@@ -30,15 +31,29 @@ def test_a_foreign_assignor_that_reads_at_random_is_one_finding() -> None:
     assert prices(verdict_of(taken)) == {Code.NO_COMMON_PROTOCOL: pytest.approx(monthly(2 * GB))}
 
 
-def test_wrong_racks_have_the_price_of_what_their_members_read() -> None:
-    """One rack in wrong case, and one that no broker has, which may be any: each has its own bytes."""
+def test_what_members_read_in_racks_that_no_broker_has_is_a_guess() -> None:
+    """One rack in wrong case is known once it is right; the other may be any, and its member is served there then."""
     racks = {"m1": "RACK-A", "m2": "cellar", "m3": C}
-    flows = [flow("RACK-A", A, GB), flow("cellar", B, 2 * GB), flow(C, C, GB)]
-    shares = replace(HALF, present_bytes=0.75, present_partitions=2 / 3, optimal=0.75)
-    made = problem(((B, A), (A, B), (C,)) * 2, racks, NEAR)
+    flows = [flow("", A, GB), flow("", B, 2 * GB), flow(C, C, GB)]
+    shares = replace(HALF, present_bytes=0.0, present_partitions=0.0)
+    made = problem(((B, A), (A, B), (C,)) * 2, {**racks, "m1": None, "m2": None}, NEAR)
     taken = snapshot(group(members=racks, flows=flows, shares=shares, made=made))
-    assert prices(verdict_of(taken)) == {Code.RACKS_DIFFER_IN_CASE: pytest.approx(monthly(GB))}
-    assert prices(verdict_of(taken), guessed=True) == {Code.RACKS_NEVER_MEET: pytest.approx(monthly(2 * GB / 3))}
+    assert prices(verdict_of(taken)) == {}
+    assert prices(verdict_of(taken), guessed=True) == {
+        Code.RACKS_DIFFER_IN_CASE: pytest.approx(monthly(1.5 * GB)),
+        Code.RACKS_NEVER_MEET: pytest.approx(monthly(GB / 2)),
+    }
+
+
+def test_a_rack_that_an_absent_broker_may_have_has_no_price() -> None:
+    """What is read there counts as crossing racks, and what the right name would save is not known."""
+    racks = {"m1": "RACK-A", "m2": "RACK-C"}
+    flows = [flow("RACK-A", A, GB), flow("RACK-C", C, 2 * GB)]
+    shares = replace(HALF, present_bytes=1.0, present_partitions=1.0, optimal=1.0)
+    brokers: dict[int, Rack] = {1: A, 2: NoRack.UNKNOWN, 3: C}
+    result = verdict_of(snapshot(group(members=racks, flows=flows, shares=shares), brokers=brokers))
+    assert prices(result, guessed=True) == {Code.RACKS_DIFFER_IN_CASE: None}
+    assert result.dollars_per_month == pytest.approx(monthly(3 * GB))
 
 
 def test_what_plans_avoid_is_no_more_than_what_crosses() -> None:
@@ -69,7 +84,7 @@ KINDS: tuple[GroupKind, ...] = ("classic", "consumer", "streams-classic", "strea
 def groups(draw: st.DrawFn) -> tuple[GroupTraffic, TrafficSnapshot]:
     """A group with all that may be wrong at once: rack names, racks, assignor, replicas, what brokers serve."""
     racks = {f"m{at}": draw(st.sampled_from(RACKS_OF_MEMBERS)) for at in range(draw(st.integers(1, 5)))}
-    clients = sorted({rack or "" for rack in racks.values()})
+    clients = sorted({rack if rack in (A, B, C) else "" for rack in racks.values()})
     flows = [
         flow(client, replica, draw(st.integers(0, 9)) * GB, method=draw(st.sampled_from(("exact", "estimated"))))
         for client in clients

@@ -73,9 +73,14 @@ def test_racks_of_hosts_are_reported_as_far_as_only_the_agent_knows_them(port: i
         ("10.0.0.1", MemberRack(rack="b", source="kubernetes", fetches_with_rack=True)),
         ("10.0.0.2", MemberRack(rack="c", source="subscription", fetches_with_rack=True)),
         ("10.0.0.3", MemberRack(rack=None, source="none", fetches_with_rack=False)),
+        ("10.0.0.4", MemberRack(rack=None, source="agent", fetches_with_rack=False, foreign="cellar")),
     )
     hosts = host_racks.from_json(host_racks.to_json(host_racks.host_racks("h:1", members)))
-    assert (hosts.bootstrap, hosts.agents, hosts.kubernetes) == ("h:1", {"10.0.0.0": "a"}, {"10.0.0.1": "b"})
+    assert (hosts.bootstrap, hosts.agents, hosts.kubernetes) == (
+        "h:1",
+        {"10.0.0.0": "a", "10.0.0.4": "cellar"},  # whether a broker has it the reader decides
+        {"10.0.0.1": "b"},
+    )
     assert (hosts.hosts().agents("10.0.0.0"), hosts.hosts().kubernetes("10.0.0.0")) == ("a", None)
     assert host_racks.from_json(ask(port, "/v1/racks?group=orders")[1]).bootstrap == SHOWN.bootstrap
     assert host_racks.from_json(ask(port, "/v1/racks?group=nobody")[1]).agents == {}

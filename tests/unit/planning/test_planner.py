@@ -11,7 +11,7 @@ from samerack.assignors.consumer import kafkas, optimal
 from samerack.assignors.problem import NOBODY, AssignmentError
 from samerack.cluster.racks import MemberRack
 from samerack.planning import planner
-from samerack.planning.members import PlanMember, members_of_join, members_of_view
+from samerack.planning.members import PlanMember, members_of_join, members_of_view, placed
 from samerack.planning.mode import Mode, mode_of
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import partitions_changed, problem_of
@@ -65,6 +65,16 @@ def test_a_view_gives_what_was_assigned() -> None:
     first, second = members_of_view(seen, RACKS)
     assert (first.rack.rack, to_pairs(first.owned)) == ("a", [("t", 0)])
     assert (second.rack.rack, second.rack.source, second.owned) == ("c", "client-id", NO_PARTITIONS)
+
+
+def test_a_member_in_a_rack_that_no_broker_has_is_planned_as_one_without() -> None:
+    """What it reads is neither near nor across racks, as where racks are not known at all."""
+    members = placed([owner("m-1", ("t", 0), rack="a"), owner("m-2", ("t", 1), rack="cellar")], LOCAL.racks)
+    problem = problem_of(members, LOCAL, EAGER)
+    assert problem.member_rack.tolist() == [problem.racks.index("a"), NOBODY]
+    assert "cellar" not in problem.racks
+    assert make_plan(problem, EAGER).before.known == 1
+    assert members[1].rack.named == "cellar"
 
 
 def test_eager_members_own_what_is_remembered() -> None:

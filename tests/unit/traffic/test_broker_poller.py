@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+
 import pytest
 
-from samerack.cluster.view import ClusterView
+from samerack.cluster.racks import MemberRack
+from samerack.cluster.view import ClusterView, Rack
 from samerack.cluster.wire import Wire
 from samerack.settings.all_settings import Settings
+from samerack.traffic import collect, describe, groups
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Offsets
-from samerack.traffic.describe import Commits, Listing
-from samerack.traffic.groups import ObservedGroup
+from samerack.traffic.describe import Commits, Descriptions, Listing
+from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.snapshot import Gap
+from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
 
 P0 = ("t", 0)
@@ -61,6 +68,35 @@ def test_groups_that_are_gone_are_forgotten(poller: BrokerPoller) -> None:
     poll(poller, 100)
     poller.done(Poll(listed={}, groups={}, owners={}, commits=Commits()), now=2.0)
     assert (poller.state.positions, poller.state.groups) == ({}, {})
+
+
+@pytest.mark.parametrize(("replicas", "rack"), [((1, 2), None), ((1, 9), "cellar")])
+def test_a_rack_that_no_broker_has_is_unknown(
+    poller: BrokerPoller, monkeypatch: pytest.MonkeyPatch, replicas: tuple[int, ...], rack: str | None
+) -> None:
+    """From the first poll on, in which only the topics show whether a broker is away, whose rack it may be."""
+
+    def metadata(_wire: Wire, topics: Collection[str]) -> tuple[ClusterView, list[Gap]]:
+        brokers: dict[int, Rack] = {1: "a", 2: "b"}
+        return view_of(brokers, t=[partition(*replicas)]) if topics else view_of(brokers), []
+
+    def described(_wire: Wire, _groups: object, *, classic: describe.Read, consumer: describe.Read) -> Descriptions:
+        assert consumer is not classic
+        return Descriptions(groups=[classic(None)])
+
+    foreign = MemberRack(rack="cellar", source="client-id", fetches_with_rack=False)
+    seen = group(replace(member("m", "c", 0), rack=foreign))
+    listed = ListedGroup(group="g", coordinator=1, protocol_type="consumer", state="Stable", type="classic")
+    monkeypatch.setattr(collect, "metadata", metadata)
+    monkeypatch.setattr(describe, "listed", lambda *_: Listing({"g": listed}, frozenset({1, 2}), []))
+    monkeypatch.setattr(describe, "described", described)
+    monkeypatch.setattr(describe, "committed", lambda *_, **__: Commits())
+    monkeypatch.setattr(groups, "classic", lambda *_, **__: seen)
+    first = poller._poll_groups()
+    assert [one.rack.rack for one in first.groups["g"].members] == [rack]
+    assert first.owners["g"]["t", 0].rack.rack == rack
+    poller.done(first, now=1.0)
+    assert poller._poll_groups().groups["g"] is first.groups["g"]
 
 
 def test_what_is_unknown_is_served_by_nobody(poller: BrokerPoller) -> None:

@@ -86,6 +86,7 @@ def test_each_cause_has_its_sentence() -> None:
     """The causes are estimates, missing racks, commits, sizes, probes, and state of Streams."""
     assert spots(seen(exact=False)) == {BlindSpot.PREFETCHED}
     assert spots(seen(rack=NOWHERE)) == {BlindSpot.RACKS_UNKNOWN}
+    assert spots(seen(rack=replace(NOWHERE, foreign="cellar", fetches_with_rack=True))) == {BlindSpot.RACKS_UNKNOWN}
     assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
     assert spots(seen(), replace(CONTEXT, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
     assert spots(seen(), replace(CONTEXT, served=frozenset())) == {BlindSpot.SERVING_GUESSED}

@@ -117,6 +117,14 @@ def test_racks_that_are_not_known_are_reported() -> None:
     assert "racks of 4 partitions, app-counts-changelog-0 among them" in causes
 
 
+def test_a_clients_rack_that_no_broker_has_is_reported() -> None:
+    """Kafka's own assignors plan with it all the same."""
+    application = live(instances(*COUNTING, thread(3, {}, rack="cellar")))
+    causes = {one.what: one.cause for one in application.unknown}
+    assert causes[f"rack of client {UUID(int=3)}"].startswith("no broker has the rack 'cellar'")
+    assert application.state.states[ProcessId(uuid=UUID(int=3))].rack_id == "cellar"
+
+
 def test_a_member_that_cannot_be_read_is_reported() -> None:
     """A SubscriptionInfo of a newer version hides the process; the others are read all the same."""
     newer = Described(

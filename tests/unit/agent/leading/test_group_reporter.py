@@ -15,6 +15,7 @@ from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Changes, Decision, Reason
 from samerack.cluster.group import GroupView
+from samerack.cluster.racks import NO_HOSTS
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.protocol.values import from_pairs
@@ -30,6 +31,15 @@ def recording_reporter() -> tuple[GroupReporter, EventLog, Metrics]:
     """A reporter with its events and metrics."""
     metrics, events = Metrics(), EventLog()
     return reporter_of(metrics=metrics, events=events), events, metrics
+
+
+def test_a_member_in_a_rack_that_no_broker_has_is_one_without_rack() -> None:
+    """It is counted so, and the warning has the name."""
+    reporter, _, metrics = recording_reporter()
+    view = group(member("m-1", "t", rack="a"), member("m-2", "t", rack="cellar"), member("m-3", "t"))
+    reporter.publish(view, first=False, condition=None, cluster=cluster(t=[(1,)]), hosts=NO_HOSTS, policy_status=CLOSED)
+    for name, value in (("samerack_members_without_rack", 2), ("samerack_rack_warnings", 1)):
+        assert metrics.registry.get_sample_value(name, {"group": "orders"}) == value
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from kafka import errors as kafka_errors
 
 from samerack.agent.leading.assigning import Assigning
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.assignors.problem import NOBODY
 from samerack.cluster.group import GroupView, MemberView, view_member
 from samerack.cluster.group_member import Joined
 from samerack.cluster.group_record import record_bytes
@@ -57,6 +58,14 @@ def _described(joined: Joined, plan: dict[str, bytes]) -> GroupView:
         if name != "me"
     ]
     return group(*members, protocol="sticky")
+
+
+def test_a_joining_member_in_a_rack_that_no_broker_has_has_none() -> None:
+    """The plan is made as the evaluation of the group will be, so that nothing seems to have changed since."""
+    assigning = _assigning(None)
+    assigning.assign(_joined(Subscription(version=3, topics=("u",), rack="cellar")))
+    assert assigning.sent is not None
+    assert assigning.sent.plan.problem.member_rack.tolist() == [NOBODY]
 
 
 def test_java_members_of_a_sticky_group_get_no_user_data() -> None:

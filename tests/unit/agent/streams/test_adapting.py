@@ -17,6 +17,7 @@ from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import PlanQuestionError, read_question
 from samerack.assignors.streams.assignment import TaskType
 from samerack.cluster.racks import Hosts
+from samerack.cluster.view import BrokerRacks
 from samerack.settings.leading import RackSettings
 from samerack.traffic.snapshot import GroupTraffic
 from tests.streams_http import Json
@@ -185,7 +186,10 @@ def test_racks_come_from_the_sources_of_members_racks() -> None:
     """An agent beside the client, its tags and its client id are asked, in this order."""
     settings = RackSettings(client_ids={"orders-*": "c"}, client_tags=("zone",))
     find = client_racks(
-        settings, group=lambda _: None, hosts=Hosts(agents=lambda host: "a" if host == "10.0.0.7" else None)
+        settings,
+        group=lambda _: None,
+        hosts=Hosts(agents={"10.0.0.7": "a", "10.0.0.9": "cellar"}.get),
+        brokers=lambda: BrokerRacks(names=frozenset("abc"), complete=True),
     )
     client = Rackless(process="1", consumers=("orders-1-consumer",), host=None, tags=())
     clients = (
@@ -193,6 +197,7 @@ def test_racks_come_from_the_sources_of_members_racks() -> None:
         replace(client, process="2", tags=(("zone", "b"),)),
         replace(client, process="3", tags=(("zone", "b"),), host="10.0.0.7"),
         replace(client, process="4", consumers=("other",)),
+        replace(client, process="5", host="10.0.0.9"),  # a rack that no broker has is not known
     )
     assert find("orders", clients) == {"1": "c", "2": "b", "3": "a"}
 
@@ -205,7 +210,7 @@ def test_members_of_the_group_are_looked_up_by_id_and_by_client_id() -> None:
         read.append(application)
         return group(application, members={"m1": "a", "m2": "b", "m3": "c"})
 
-    find = client_racks(RackSettings(), group=members, hosts=Hosts())
+    find = client_racks(RackSettings(), group=members, hosts=Hosts(), brokers=BrokerRacks)
     client = Rackless(process="1", consumers=("client-m1",), host=None, tags=())
     clients = (
         client,
