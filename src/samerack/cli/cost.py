@@ -21,8 +21,10 @@ from samerack.reporting.bill_parts import bill_parts, missing
 from samerack.reporting.report import GroupCost, PairCost, Report, ServerAssignment, to_json
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 from samerack.traffic.evenness import busiest_in_words, share_in_words
+from samerack.traffic.snapshot import BlindSpot
 
 _UNKNOWN_RACK = "(none)"
+_SHOWN: Final = 5
 _NARROW: Final = 70
 _ROOMY: Final = 90
 
@@ -69,6 +71,11 @@ def cost(
     else:
         _show_group(console, report.groups[0], report.window_seconds)
     console.print(_closing(report, origin))
+    if young := [words.plain(one.group) for one in report.groups if BlindSpot.YOUNG.value in one.blind_spots]:
+        console.print(
+            "measured for less than the time from one commit to the next, so that figures may be far off: "
+            f"{words.listed(young, _SHOWN)}; measure longer with --window, or ask an agent that runs"
+        )
     for gap in report.gaps:
         console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
 

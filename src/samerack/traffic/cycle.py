@@ -19,14 +19,16 @@ from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.gaps import merged
+from samerack.traffic.lag import NO_LAG
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot import Gap, ObservedMember, TrafficSnapshot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.statistics import Read
-from samerack.traffic.tally import Count, Tally, Window, count
+from samerack.traffic.tally import Count, Tally, count
 from samerack.traffic.weights import WeightBook
+from samerack.traffic.window import Window
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
@@ -101,9 +103,10 @@ class Cycle:
             now=now,
         )
         groups = self._count(poll, claims, now=now, seconds=seconds)
-        self._window.add(now - seconds, now, [flow for group in groups.values() for flow in group.flows])
+        changed = {name for name, owners in poll.owners.items() if owners != state.owners.get(name, owners)}
+        self._window.add(now - seconds, now, {name: group.flows for name, group in groups.items()}, changed=changed)
         gone = state.groups.keys() - poll.groups.keys()
-        for known in (self._weights, self._read_rates, self._builder):
+        for known in (self._weights, self._read_rates, self._builder, self._window):
             known.forget(gone)
         snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
         self._poller.done(poll, now if claims is not None else state.at)
@@ -209,7 +212,7 @@ class Cycle:
         self._cycles += 1
         state = self._poller.state
         known = self._exact.members(now=now)
-        flows, window_seconds = self._window.by_group(), now - self._window.begin
+        flows, window_seconds = self._window.by_group(), self._window.seconds
         context = ClusterContext(
             view=state.cluster,
             logs=state.logs,
@@ -232,6 +235,7 @@ class Cycle:
                     committed=self._poller.committed(poll, name),
                     spans=poll.spans[name],
                     flows=flows.get(name, ()),
+                    is_whole=self._window.is_whole(name),
                     exact_members=frozenset(member for where, member in known if where == name),
                 ),
                 context,
@@ -239,6 +243,9 @@ class Cycle:
             for name, group in sorted(poll.groups.items())
         ]
         self._builder.rest()
+        self._window.caught_up(
+            {one.group: {topic for topic, lag in one.lag.items() if lag == NO_LAG} for one in pictures}
+        )
         return TrafficSnapshot(
             groups=tuple(pictures),
             cluster=state.cluster,

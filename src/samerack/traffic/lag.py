@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from operator import add
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from samerack.traffic.lower_bound import LowerBound, Number, Part
 from samerack.traffic.timeline import Timeline, age_of
 
 Key = TypeVar("Key")
+
+NO_LAG: Final = LowerBound(value=0)
+"""Everything was read."""
 
 
 def lag_records(start: int, end: int, committed: int | None) -> int | None:

@@ -82,6 +82,7 @@ class BlindSpot(Enum):
     STATE = (
         "Kafka Streams keeps state of tasks that it does not run: what it reads of changelogs for that is not counted"
     )
+    YOUNG = "no whole time between two of its commits was measured yet: its figures may be far too low or too high"
     PARTITIONS_UNKNOWN = "the members do not show who reads which partition"
 
 

@@ -54,6 +54,8 @@ class GroupObservation:
     committed: Mapping[Partition, int]
     spans: CommitSpans
     flows: tuple[Flow, ...]
+    is_whole: bool
+    """Whether a whole time between two commits was measured."""
     exact_members: frozenset[str]
 
 
@@ -180,7 +182,7 @@ class SnapshotBuilder:
             bytes_per_second=read / context.window_seconds
             if context.window_seconds > 0 and context.sizes_known
             else None,
-            blind_spots=self._blind_spots(observation, context),
+            blind_spots=self._blind_spots(observation, context, behind=any(one.lag_records for one in partitions)),
             problem=solved.problem,
             whole_tasks=solved.whole,
             topic_share=topic_share(
@@ -258,7 +260,9 @@ class SnapshotBuilder:
             self._spent_seconds += time.perf_counter() - begun
         return last
 
-    def _blind_spots(self, observation: GroupObservation, context: ClusterContext) -> tuple[BlindSpot, ...]:
+    def _blind_spots(
+        self, observation: GroupObservation, context: ClusterContext, *, behind: bool
+    ) -> tuple[BlindSpot, ...]:
         group, name = observation.group, observation.group.group
         if observation.spans.rewound:
             self._rewound.add(name)
@@ -283,6 +287,8 @@ class SnapshotBuilder:
             BlindSpot.SIZES_UNKNOWN: not context.sizes_known and bool(observation.owners or observation.committed),
             BlindSpot.SAMPLED: name in self._sampled,
             BlindSpot.STATE: any(one.streams is not None and one.streams.standby for one in group.members),
+            BlindSpot.YOUNG: not observation.is_whole
+            and (behind or any(flow.volume.records for flow in observation.flows)),
             BlindSpot.PARTITIONS_UNKNOWN: not group.owned_known,
         }
         return tuple(spot for spot, holds in found.items() if holds)

@@ -1,12 +1,10 @@
 """Converts parts to flows: calibrates estimates, counts exact members by their reports, sums by key, and rounds.
 
-A rolling window has the flows of the last seconds. Pure but for the state of the calibration, the remainders of
-rounding, and the window.
+Pure but for the state of the calibration and the remainders of rounding.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -161,44 +159,3 @@ def _rounded(
             left_over[key] = exact - whole
         flows.append(Flow(key=keys.setdefault(key, key), volume=Volume(wire_bytes=whole, records=round(records))))
     return tuple(flows)
-
-
-class Window:
-    """Volumes of the last `seconds`, in steps of a cycle."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._steps: deque[tuple[float, float, tuple[Flow, ...]]] = deque()
-        self._sums: dict[FlowKey, tuple[int, int]] = {}
-
-    def add(self, begin: float, end: float, flows: Iterable[Flow]) -> None:
-        """Add what was read from `begin` to `end`, and drop steps that began before the window."""
-        step = tuple(flows)
-        self._steps.append((begin, end, step))
-        self._count(step, 1)
-        while len(self._steps) > 1 and self._steps[0][0] < end - self._seconds - 1e-6:
-            self._count(self._steps.popleft()[2], -1)
-
-    def _count(self, step: tuple[Flow, ...], sign: int) -> None:
-        for flow in step:
-            wire_bytes, records = self._sums.get(flow.key, (0, 0))
-            wire_bytes += sign * flow.volume.wire_bytes
-            records += sign * flow.volume.records
-            if wire_bytes or records:
-                self._sums[flow.key] = (wire_bytes, records)
-            else:
-                self._sums.pop(flow.key, None)
-
-    @property
-    def begin(self) -> float:
-        """When the window begins; 0 while it is empty."""
-        return self._steps[0][0] if self._steps else 0.0
-
-    def by_group(self) -> dict[str, tuple[Flow, ...]]:
-        """Return the volumes by group, in the order of their keys."""
-        groups: dict[str, list[Flow]] = {}
-        for key in sorted(self._sums):
-            wire_bytes, records = self._sums[key]
-            flow = Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=records))
-            groups.setdefault(key.group, []).append(flow)
-        return {group: tuple(flows) for group, flows in groups.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -22,6 +23,7 @@ from samerack.common import words
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
 from samerack.settings.all_settings import Settings
+from samerack.traffic.snapshot import BlindSpot
 from tests.unit.agent.measured import busy, reports, snapshot
 
 SHOWN = reports(busy(), roles={"orders": "leading"})
@@ -67,6 +69,14 @@ def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
     assert rows == ["billing-kip848", "reports", "orders"]  # of the second it is a guess
     flat = " ".join(out.split())
     assert f"measured by the agent at http://127.0.0.1:{port}; bytes on the wire in 60 s; AWS: 0.01 USD" in flat
+
+
+def test_cost_names_groups_that_were_measured_too_briefly() -> None:
+    """Their figures depend on where the window happens to begin."""
+    groups = (replace(one, blind_spots=(BlindSpot.YOUNG,)) if one.group == "orders" else one for one in busy().groups)
+    with served(reports(replace(busy(), groups=tuple(groups)), roles={})) as port:
+        _, out, _ = run(port, "cost")
+    assert "far off: orders; measure longer with --window" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("command", [("cost",), ("cost", "orders", "--json"), ("verify",)])

@@ -57,6 +57,7 @@ def seen(spans: CommitSpans = NOTHING, *, exact: bool = True, **changed: object)
         committed={("t", 0): 5},
         spans=spans,
         flows=(),
+        is_whole=True,
         exact_members=frozenset({"m"} if exact else ()),
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from samerack.traffic.attribute import AttributedBytes
-from samerack.traffic.snapshot import Flow, FlowKey, ObservedMember, Volume
+from samerack.traffic.snapshot import FlowKey, ObservedMember, Volume
 from samerack.traffic.statistics import Read
-from samerack.traffic.tally import Calibration, Tally, Window, count
+from samerack.traffic.tally import Calibration, Tally, count
 from tests.unit.traffic.test_exact import member
 
 RACKS = {1: "a", 2: "b"}
@@ -130,13 +130,3 @@ def test_rounding_loses_nothing() -> None:
         flows = count(tally, "g", [part(None, 1 / 3, None)], {}, exact_members={}, rack_of=rack_of).flows
         sums += sum(flow.volume.wire_bytes for flow in flows)
     assert sums in (99, 100)
-
-
-def test_a_window_forgets() -> None:
-    """Steps that started before the window are removed."""
-    window = Window(60.0)
-    for number in range(20):
-        flow = Flow(key=key(), volume=Volume(wire_bytes=10, records=1))
-        window.add(10.0 * number, 10.0 * (number + 1), [flow])
-    assert window.begin == 140.0
-    assert window.by_group() == {"g": (Flow(key=key(), volume=Volume(wire_bytes=60, records=6)),)}

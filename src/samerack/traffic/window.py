@@ -1,0 +1,152 @@
+"""What each group read in the last seconds, from whole times between its commits.
+
+A commit shows what was read since the one before it. A window of a minute has one or two commits of a group that
+commits once a minute, by chance, and its figures would be doubled in turn. So a window ends with the last commit of
+each key, and what lies between two commits is spread over that time. A poll at which everything was committed ends such
+a time too, and so does a change of owners. After that, and where commits fail to come, the window ends now.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from samerack.traffic.snapshot import Flow, FlowKey, Volume
+
+_LATE: Final = 1.5
+"""A key whose commit is late by so many of its longest times between two is not read any more."""
+_EXACT: Final = 1e-6
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reads:
+    """What was read under one key.
+
+    Attributes:
+        first: When it was first read.
+        begin: When the first of `times` began.
+        is_whole: Whether that was a commit, and not only the first poll.
+        times: (end, bytes, records) of each time between two commits.
+        tail: Bytes since the last of them.
+        is_broken: Whether the owners have changed since: maybe nobody reads under this key any more.
+    """
+
+    first: float
+    begin: float
+    is_whole: bool
+    times: deque[tuple[float, int, int]] = field(default_factory=deque)
+    tail: int = 0
+    is_broken: bool = False
+
+    @property
+    def last(self) -> float:
+        """The end of the last whole time."""
+        return self.times[-1][0] if self.times else self.begin
+
+    def commit(self, at: float, records: int) -> None:
+        """End a time between two commits; of two, the first may have begun before it was seen."""
+        if at <= self.last and not self.tail and not records:
+            return
+        self.times.append((at, self.tail, records))
+        self.tail, self.is_broken = 0, False
+        if not self.is_whole and len(self.times) > 1:
+            self._drop()
+
+    def total(self, now: float, seconds: float) -> Volume | None:
+        """Return what was read in the window of so many seconds; None if that is nothing."""
+        steady = self._is_steady(now)
+        end = self.last if steady else now
+        begin = end - min(seconds, now - self.first)
+        while len(self.times) > steady and self.times[0][0] <= begin + _EXACT:
+            self._drop()
+        wire_bytes = records = 0.0
+        since = self.begin
+        for until, size, count in (*self.times, *(() if steady else ((now, self.tail, 0),))):
+            part = min(1.0, (until - begin) / (until - since)) if until > since else 1.0
+            wire_bytes += part * size
+            records += part * count
+            since = until
+        if steady and self.begin > begin + _EXACT:
+            wire_bytes, records = (value * (end - begin) / (end - self.begin) for value in (wire_bytes, records))
+        volume = Volume(wire_bytes=round(wire_bytes), records=round(records))
+        return volume if volume.wire_bytes or volume.records else None
+
+    def _is_steady(self, now: float) -> bool:
+        if self.is_broken or not self.is_whole or not self.times:
+            return False
+        ends = (self.begin, *(one[0] for one in self.times))
+        longest = max(end - begin for begin, end in pairwise(ends))
+        return now - self.last <= _LATE * longest
+
+    def _drop(self) -> None:
+        self.begin, self.is_whole = self.times.popleft()[0], True
+
+
+class Window:
+    """Volumes of the last `seconds` by group and key; times are monotonic seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._begun: float | None = None
+        self._now = 0.0
+        self._reads: dict[str, dict[FlowKey, _Reads]] = {}
+        self._caught_up: dict[str, Collection[str]] = {}
+
+    @property
+    def seconds(self) -> float:
+        """How much of the window there is so far."""
+        return 0.0 if self._begun is None else min(self._seconds, self._now - self._begun)
+
+    def add(self, begin: float, end: float, groups: Mapping[str, Iterable[Flow]], *, changed: Collection[str]) -> None:
+        """Add what each group was seen to read from `begin` to `end`; of those `changed`, other members read now."""
+        self._begun, self._now = begin if self._begun is None else self._begun, end
+        for name in changed:
+            for former in self._reads.get(name, {}).values():
+                former.commit(begin, 0)
+                former.is_broken = True
+        for name, flows in groups.items():
+            known = self._reads.setdefault(name, {})
+            for flow in flows:
+                reads = known.get(flow.key)
+                if reads is None:
+                    whole = flow.key.topic in self._caught_up.get(name, ())
+                    reads = known[flow.key] = _Reads(first=begin, begin=begin, is_whole=whole)
+                reads.tail += flow.volume.wire_bytes
+                if flow.volume.records:
+                    reads.commit(end, flow.volume.records)
+
+    def caught_up(self, groups: Mapping[str, Collection[str]]) -> None:
+        """Record the topics of which each group had committed everything at the last poll."""
+        self._caught_up = dict(groups)
+        for name, topics in groups.items():
+            for key, reads in self._reads.get(name, {}).items():
+                if key.topic in topics:
+                    reads.commit(self._now, 0)
+
+    def is_whole(self, group: str) -> bool:
+        """Whether a whole time between two commits of the group was seen."""
+        return any(reads.is_whole and reads.times for reads in self._reads.get(group, {}).values())
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Forget groups that are gone."""
+        for name in groups:
+            self._reads.pop(name, None)
+
+    def by_group(self) -> dict[str, tuple[Flow, ...]]:
+        """Return the volumes by group, in the order of their keys."""
+        result: dict[str, tuple[Flow, ...]] = {}
+        for name, known in self._reads.items():
+            found = {key: reads.total(self._now, self._seconds) for key, reads in known.items()}
+            # others start anew as well, as nothing is left to commit
+            idle = self._caught_up.get(name, ())
+            self._reads[name] = {
+                key: reads
+                for key, reads in known.items()
+                if reads.times or reads.tail or not (reads.is_broken or key.topic in idle)
+            }
+            if flows := tuple(Flow(key=key, volume=volume) for key, volume in sorted(found.items()) if volume):
+                result[name] = flows
+        return result

@@ -1,0 +1,152 @@
+"""A window counts from commit to commit: its figures do not depend on where it happens to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samerack.traffic.snapshot import Flow, FlowKey, Volume
+from samerack.traffic.window import Window
+
+POLL = 5.0
+RATE = 1000
+"""Bytes a second that each member reads."""
+
+
+def key(rack: str = "a", topic: str = "t") -> FlowKey:
+    """What members in a rack read from rack a."""
+    return FlowKey(group="g", topic=topic, client_rack=rack, replica_rack="a", method="estimated")
+
+
+def read(wire_bytes: int, rack: str = "a", records: int = 1, topic: str = "t") -> Flow:
+    """What one poll has seen."""
+    return Flow(key=key(rack, topic), volume=Volume(wire_bytes=wire_bytes, records=records))
+
+
+def step(window: Window, number: int, flows: Iterable[Flow], *, changed: bool = False, caught_up: str = "") -> None:
+    """One poll of group g."""
+    begin = POLL * number
+    window.add(begin, begin + POLL, {"g": flows}, changed={"g"} if changed else ())
+    window.caught_up({"g": {caught_up} if caught_up else set()})
+
+
+def seen(window: Window) -> dict[str, int]:
+    """Bytes by the rack of members."""
+    return {flow.key.client_rack: flow.volume.wire_bytes for flow in window.by_group().get("g", ())}
+
+
+def committing(every: float, phase: float, rate: int = RATE) -> Callable[[int], int]:
+    """What a poll sees of a member that reads steadily and commits so often."""
+
+    def bytes_at(number: int) -> int:
+        commits = [int((POLL * at - phase) // every) for at in (number, number + 1)]
+        return round((commits[1] - commits[0]) * every * rate)
+
+    return bytes_at
+
+
+def test_a_window_forgets() -> None:
+    """What was read before it is in no figure, and a group that is gone is forgotten."""
+    window = Window(60.0)
+    for number in range(40):
+        step(window, number, [read(10)])
+    assert window.seconds == 60.0
+    assert seen(window) == {"a": 120}
+    window.forget(["g"])
+    assert window.by_group() == {}
+
+
+@given(
+    every=st.floats(5.0, 400.0),
+    phases=st.tuples(*[st.floats(0.0, 1.0)] * 3),
+    length=st.floats(20.0, 300.0),
+)
+def test_figures_do_not_move_with_the_time_of_commits(
+    every: float, phases: tuple[float, float, float], length: float
+) -> None:
+    """Members of three racks, each with commits of its own: the figure is at most a poll in a commit interval off."""
+    window = Window(length)
+    members = {rack: committing(every, phase * every) for rack, phase in zip("abc", phases, strict=True)}
+    for number in range(int((length + 5 * every) / POLL)):
+        flows = [read(size, rack) for rack, member in members.items() if (size := member(number))]
+        step(window, number, flows)
+        if POLL * number < length + 2 * every + 2 * POLL:
+            continue
+        off = 2 * POLL / max(every, length)
+        for rack in "abc":
+            assert seen(window)[rack] == pytest.approx(RATE * window.seconds, rel=off + 0.01)
+        assert window.is_whole("g")
+
+
+def test_a_first_commit_counts_as_it_is() -> None:
+    """It may be of more than was seen: until the second one the group is young, and then the first does not count."""
+    window = Window(60.0)
+    member = committing(60.0, 10.0)
+    for number in range(2):
+        step(window, number, [read(9_000_000)] if number == 1 else [])
+    assert (seen(window), window.is_whole("g")) == ({"a": 9_000_000}, False)
+    for number in range(2, 16):
+        step(window, number, [read(size)] if (size := member(number)) else [])
+    assert (seen(window), window.is_whole("g")) == ({"a": 60 * RATE}, True)
+
+
+def test_a_burst_after_an_idle_time_counts_now() -> None:
+    """Where nothing was left to read, the time in which nothing was read is known."""
+    window = Window(60.0)
+    for number in range(1000):
+        step(window, number, [read(size)] if (size := 5000 if number < 10 else 0) else [], caught_up="t")
+    assert seen(window) == {}
+    step(window, 1000, [read(1_000_000)])
+    assert seen(window) == {"a": 1_000_000}
+
+
+def test_a_backlog_is_read_after_a_restart() -> None:
+    """Nobody read for hours; the members that come do not share their bytes with that time."""
+    window = Window(60.0)
+    for number in range(10):
+        step(window, number, [read(5000)])
+    for number in range(10, 1000):
+        step(window, number, [])
+    step(window, 1000, [], changed=True)
+    for number in range(1001, 1004):
+        step(window, number, [read(1_000_000)])
+    assert seen(window) == {"a": 3_000_000}
+
+
+@pytest.mark.parametrize("every", [5.0, 60.0])
+def test_partitions_that_move_do_not_count_twice(every: float) -> None:
+    """Read in rack b from then on: together no more than was committed in the window, or was read in its time."""
+    window = Window(60.0)
+    member = committing(every, 0.0)
+    total = []
+    for number in range(100):
+        moved = number >= 50
+        size = member(number)
+        step(window, number, [read(size, "b" if moved else "a")] if size else [], changed=number == 50)
+        total.append(sum(seen(window).values()))
+    assert max(total[30:]) <= RATE * (60 + every)
+    assert total[-1] == pytest.approx(RATE * 60, rel=0.1)
+
+
+def test_members_that_stop_reading_are_seen_to() -> None:
+    """Commits that fail to come are waited for half as long again as they ever took; then nothing was read."""
+    window = Window(60.0)
+    member = committing(120.0, 0.0)
+    figures = []
+    for number in range(200):
+        step(window, number, [read(size)] if number < 100 and (size := member(number)) else [])
+        figures.append(seen(window).get("a", 0))
+    assert figures[100] == 60 * RATE
+    assert figures[100 + 48] == 0
+
+
+def test_envelopes_of_empty_fetches_count_as_they_come() -> None:
+    """They are no commits: a group that only polls has them, and is young."""
+    window = Window(60.0)
+    for number in range(100):
+        step(window, number, [read(50, records=0)])
+    assert seen(window) == {"a": 600}
+    assert not window.is_whole("g")
