@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, ShareConsumer, TopicPartition
 
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.feeder import Feeder
@@ -132,3 +135,43 @@ def test_a_reader_that_is_no_member_is_measured_without_its_rack(
     (found,) = (one for one in report(seen, price_table(MoneySettings()), roles={}).groups if one.group == group)
     assert found.wire_bytes == found.unknown_bytes != 0
     assert (found.cross_rack_bytes, found.dollars_per_month, found.share) == (None, None, None)
+
+
+def test_a_share_group_is_measured(cluster: KafkaCluster, placed: str, group: str, poller: Poller) -> None:
+    """KIP-932: leaders serve its members, which its assignor gives partitions of their own while there are enough."""
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(_share_reader(cluster, group, placed, "rack-a"))
+        stack.enter_context(Feeder(cluster.bootstrap, {placed: 6}, pause=0.1))
+
+        def two_thirds_cross(seen: TrafficSnapshot) -> bool:
+            one = measured(seen, group)
+            return one is not None and one.shares.present_bytes == pytest.approx(2 / 3, abs=0.05)
+
+        seen = poller.until(two_thirds_cross)
+        one = named(seen, group)
+        assert (one.kind, len(one.members), {member.rack.rack for member in one.members}) == ("share", 2, {"rack-a"})
+        assert BlindSpot.SHARED in one.blind_spots
+        assert costs_what_crosses(seen, group)
+        stack.enter_context(_share_reader(cluster, group, placed, "rack-b"))
+        poller.until(lambda seen: {flow.key.client_rack for flow in named(seen, group).flows} == {"rack-a", "rack-b"})
+
+
+@contextmanager
+def _share_reader(cluster: KafkaCluster, group: str, topic: str, rack: str) -> Iterator[None]:
+    reader = ShareConsumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "client.rack": rack})
+    reader.subscribe([topic])
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            reader.poll(0.5)
+        reader.close()
+
+    thread = threading.Thread(target=read, name=f"share reader in {rack}")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

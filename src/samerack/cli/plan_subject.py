@@ -145,7 +145,7 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
     while True:
         found = listed(wire, brokers, [exactly(group)])
         consumer = partial(managed, racks=settings.racks, hosts=hosts)
-        descriptions = described(wire, found.groups.values(), classic=_unexpected, consumer=consumer)
+        descriptions = described(wire, found.groups.values(), read={"classic": _unexpected, "consumer": consumer})
         seen = next(iter(descriptions.groups), None)
         if seen is not None and seen.state == "Stable":
             break

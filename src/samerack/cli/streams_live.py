@@ -147,7 +147,8 @@ def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts
     while True:
         raw: list[Any] = []
         classic = partial(_remember, raw, partial(groups.classic, racks=settings.racks, agent="", hosts=hosts))
-        found = describe.described(wire, [listed], classic=classic, consumer=partial(_no_streams, settings))
+        other = partial(_no_streams, settings)
+        found = describe.described(wire, [listed], read={"classic": classic, "consumer": other, "share": other})
         subject = _subject(wire, found, raw, settings, hosts)
         if subject is not None and subject[0].state == _STABLE and subject[0].members:
             return subject
@@ -173,7 +174,7 @@ def _plan_of(group: str, settings: Settings) -> str:
 
 def _no_streams(settings: Settings, raw: Any) -> ObservedGroup:
     raise AgentError(
-        f"group {raw.group_id}: is a consumer group that brokers assign (KIP-848), no Kafka Streams application: "
+        f"group {raw.group_id}: is a group that brokers assign (KIP-848 or KIP-932), no Kafka Streams application: "
         f"{_plan_of(raw.group_id, settings)}"
     )
 

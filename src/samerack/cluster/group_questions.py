@@ -14,8 +14,8 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from samerack.cluster.wire import Question, chunked
 
-GroupType: TypeAlias = Literal["classic", "consumer", "streams"]
-"""The type of a group as brokers name it: classic; consumer (KIP-848); streams (KIP-1071)."""
+GroupType: TypeAlias = Literal["classic", "consumer", "streams", "share"]
+"""The type of a group as brokers name it: classic; consumer (KIP-848); streams (KIP-1071); share (KIP-932)."""
 
 
 def to_coordinators(
@@ -56,6 +56,13 @@ def describe_groups(groups: Sequence[str], kind: GroupType = "classic") -> Any:
 
     request, response = MESSAGES[kind]
     return KioRequest(request(group_ids=tuple(groups), include_authorized_operations=False), response)
+
+
+def share_offsets(groups: Sequence[str]) -> Any:
+    """Return the request for where these share groups begin to read, for their coordinator (KIP-932)."""
+    from samerack.cluster.broker_assigned import ask_share_offsets  # noqa: PLC0415 - see there
+
+    return ask_share_offsets(groups)
 
 
 def fetch_offsets(groups: Sequence[str]) -> Any:

@@ -125,7 +125,7 @@ class GroupState(Record):
 
     Attributes:
         at: the time of the snapshot.
-        kind: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
+        kind: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), share (KIP-932), other.
         state: the brokers' name of the group's state.
         assignor: protocol or assignor that the group uses, "" if there is none.
         role: the agent's role in the group, such as leading; "" if it only measures.

@@ -19,7 +19,7 @@ from samerack.events.event_log import EventLog
 from samerack.events.group_snapshots import of_traffic, share_of
 from samerack.events.rebalances import Rebalances
 from samerack.traffic.board import Published
-from samerack.traffic.snapshot import GroupTraffic
+from samerack.traffic.snapshot import UNPLANNED_KINDS, GroupTraffic
 
 _GONE_SECONDS: Final = 600.0
 _SETTLED: Final = EMPTY_STATES | {STABLE}
@@ -77,7 +77,7 @@ class RebalanceTracker:
             clients = {member_key(one.id, one.instance_id): one.client_id for one in group.members}
             followed.rebalances.moving(clients, at, measured=True)
             return
-        if group.kind == "other" or (group.state == STABLE and group.problem is None and group.members):
+        if group.kind in UNPLANNED_KINDS or (group.state == STABLE and group.problem is None and group.members):
             return  # what its members own is not known
         same = _is_as_before(followed.last, group)
         if same and not followed.rebalances.awaits_poll:

@@ -34,7 +34,7 @@ MAX_PARTITIONS: Final = 10**6
 MAX_CELLS: Final = 10**8
 """Partitions times racks, and members times topics, of one state: assignors hold a byte for each."""
 METHODS: Final = ("estimated", "exact")
-KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "other")
+KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "share", "other")
 _LONGEST_ID: Final = 64
 _NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
 _TOPIC: Final = r"\A[a-zA-Z0-9._-]{1,249}\z"

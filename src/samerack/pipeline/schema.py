@@ -128,7 +128,11 @@ GROUP_STATES: Final = _table(
     ("cluster", TEXT, "Kafka cluster, as the agents' settings name it."),
     ("group", TEXT, "Consumer group."),
     ("at", TimestampType(), "Moment of the poll, in UTC."),
-    ("kind", TEXT, "`classic`, `consumer` (KIP-848), `streams-classic`, `streams` (KIP-1071) or `other`."),
+    (
+        "kind",
+        TEXT,
+        "`classic`, `consumer` (KIP-848), `streams-classic`, `streams` (KIP-1071), `share` (KIP-932) or `other`.",
+    ),
     ("state", TEXT, "State of the group, as the brokers name it."),
     ("assignor", TEXT, "Protocol or assignor that the group uses; empty where there is none."),
     ("role", TEXT, "What the agent is to the group: `leading`, or another word of its own; empty where it measures."),

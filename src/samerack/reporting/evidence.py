@@ -15,7 +15,7 @@ from samerack.reporting.costs import broker_racks
 from samerack.reporting.report import GroupCost, Report
 from samerack.reporting.serving import ServedElsewhere, served_elsewhere
 from samerack.settings.leading import LeadingSettings
-from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot
+from samerack.traffic.snapshot import UNPLANNED_KINDS, GroupTraffic, TrafficSnapshot
 
 MeasuredBy: TypeAlias = Literal["command", "leading-agent", "observing-agent"]
 
@@ -51,7 +51,9 @@ class Evidence:
         """Each group that has members and reads topics, with its cost."""
         costs: Mapping[str, GroupCost] = {cost.group: cost for cost in self.report.groups}
         return (
-            (group, costs[group.group]) for group in self.snapshot.groups if group.members and group.kind != "other"
+            (group, costs[group.group])
+            for group in self.snapshot.groups
+            if group.members and group.kind not in UNPLANNED_KINDS
         )
 
     @cached_property

@@ -83,7 +83,7 @@ class GroupCost:
     """One group in the window. Shares are between 0 and 1, None if not known.
 
     Attributes:
-        kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
+        kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), share (KIP-932), other.
         state: as the brokers name it.
         role: the agent's role in it, "" if it only measures.
         members_without_rack: members without a rack that a broker has.

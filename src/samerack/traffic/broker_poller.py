@@ -154,8 +154,11 @@ class BrokerPoller:
         described = describe.described(
             self._wire,
             listed.values(),
-            classic=lambda raw: self._placed(groups.classic(raw, racks=racks, agent=agent, hosts=hosts)),
-            consumer=lambda raw: self._placed(groups.managed(raw, racks=racks, hosts=hosts)),
+            read={
+                "classic": lambda raw: self._placed(groups.classic(raw, racks=racks, agent=agent, hosts=hosts)),
+                "consumer": lambda raw: self._placed(groups.managed(raw, racks=racks, hosts=hosts)),
+                "share": lambda raw: self._placed(groups.share(raw, racks=racks, hosts=hosts)),
+            },
         )
         self.gaps += described.gaps
         commits = describe.committed(self._wire, listed.values(), self._keys, before=state.positions)

@@ -5,12 +5,19 @@ Requests are batched per coordinator, with up to 200 groups in one. They only re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from samerack.cluster.group_questions import GroupType, describe_groups, fetch_offsets, list_groups, to_coordinators
+from samerack.cluster.group_questions import (
+    GroupType,
+    describe_groups,
+    fetch_offsets,
+    list_groups,
+    share_offsets,
+    to_coordinators,
+)
 from samerack.cluster.wire import Answer, Question, Wire
 from samerack.common.patterns import selects
 from samerack.election.messages import PROTOCOL_TYPE
@@ -27,8 +34,10 @@ _DESCRIBED_AS: Final[Mapping[str, GroupType]] = {
     "classic": "classic",
     "consumer": "consumer",
     "streams": "streams",
+    "share": "share",
 }
 """How a group is described, by its type in ListGroups, which old brokers do not send."""
+_SHARE: Final = "share"
 
 Read: TypeAlias = Callable[[Any], ObservedGroup]
 """Makes a group from its description."""
@@ -77,12 +86,12 @@ def matching(answers: Iterable[Answer], patterns: Sequence[str]) -> Listing:
     return Listing(groups=found, brokers=frozenset(brokers), gaps=gaps)
 
 
-def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consumer: Read) -> Descriptions:
-    """Describe every group by the request of its kind; groups of other types (such as share) are left out.
+def described(wire: Wire, groups: Iterable[ListedGroup], *, read: Mapping[GroupType, Read]) -> Descriptions:
+    """Describe every group by the request of its kind; groups of other types are left out, and Streams not read yet.
 
     Descriptions are converted as they arrive: they are many times as large as what is kept of them.
     """
-    by_kind: dict[GroupType, dict[str, int]] = {"classic": {}, "consumer": {}, "streams": {}}
+    by_kind: dict[GroupType, dict[str, int]] = {kind: {} for kind in _DESCRIBED_AS.values()}
     for group in groups:
         if (kind := _DESCRIBED_AS.get(group.type)) is not None:
             by_kind[kind][group.group] = group.coordinator
@@ -91,13 +100,13 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
         questions = to_coordinators(coordinators, partial(describe_groups, kind=kind), _AT_ONCE)
         for answer in answered(wire.ask_in_batches(questions), Family.GROUPS, result.gaps):
             for one in answer.response.groups:
-                code = int(getattr(one.error_code, "value", one.error_code))
+                code = _code(one)
                 if code:
                     result.gaps += refused(Family.GROUPS, str(one.group_id), code)
-                elif kind == "streams":
-                    result.streams.append(one)
+                elif kind in read:
+                    result.groups.append(read[kind](one))
                 else:
-                    result.groups.append(classic(one) if kind == "classic" else consumer(one))
+                    result.streams.append(one)
     return result
 
 
@@ -117,32 +126,53 @@ class Commits:
 
 
 def committed(wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Positions]) -> Commits:
-    """Request all committed offsets of these groups; `before` is where they were the last time."""
-    questions = to_coordinators({group.group: group.coordinator for group in groups}, fetch_offsets, _AT_ONCE)
+    """Request all committed offsets of these groups, and of share groups where what they have not read begins.
+
+    `before` is where they were the last time.
+    """
+    kinds: dict[bool, dict[str, int]] = {False: {}, True: {}}
+    for group in groups:
+        kinds[group.type == _SHARE][group.group] = group.coordinator
+    questions = to_coordinators(kinds[False], fetch_offsets, _AT_ONCE)
+    questions += to_coordinators(kinds[True], share_offsets, _AT_ONCE)
     found = Commits()
     gaps = found.gaps
     for answer in answered(wire.ask_in_batches(questions), Family.COMMITTED, gaps):
         for group in answer.response.groups:
-            if group.error_code:
-                gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code, passing=True)
-                continue
             name, offsets, bare = str(group.group_id), dict[Partition, int](), set[Partition]()
-            known, failed = before.get(name, {}), set[Partition]()
-            for topic in group.topics:
-                for one in topic.partitions:
-                    partition, offset = key(topic.name, one.partition_index), int(one.committed_offset)
-                    if one.error_code:
-                        failed.add(partition)
-                        continue
-                    if offset < 0:
-                        continue
-                    offsets[partition] = offset
-                    if one.committed_leader_epoch >= 0:
-                        found.with_epochs.add(name)
-                    elif partition not in known or known[partition].committed != offset:
-                        bare.add(partition)
+            if code := _code(group):
+                gaps += refused(Family.COMMITTED, name, code, passing=True)
+                continue
+            known, failed, wrong = before.get(name, {}), set[Partition](), set[tuple[str, int]]()
+            for topic, number, offset, epoch, code in _positions(group, shared=name in kinds[True]):
+                partition = key(topic, number)
+                if code:
+                    failed.add(partition)
+                    wrong.add((topic, code))
+                    continue
+                if offset < 0:
+                    continue
+                offsets[partition] = offset
+                if epoch >= 0:
+                    found.with_epochs.add(name)
+                elif partition not in known or known[partition].committed != offset:
+                    bare.add(partition)
             found.offsets[name], found.failed[name], found.bare[name] = offsets, frozenset(failed), frozenset(bare)
-            wrong = {(topic.name, one.error_code) for topic in group.topics for one in topic.partitions}
-            for topic, code in sorted((topic, code) for topic, code in wrong if code):
-                gaps += refused(Family.COMMITTED, f"{group.group_id}, topic {topic}", code, passing=True)
+            for topic, code in sorted(wrong):
+                gaps += refused(Family.COMMITTED, f"{name}, topic {topic}", code, passing=True)
     return found
+
+
+def _positions(group: Any, *, shared: bool) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield topic, partition, offset, leader epoch (negative if unknown) and error code of a group's answer."""
+    for topic in group.topics:
+        for one in topic.partitions:
+            if shared:  # no tool writes it but the brokers, so that an epoch has nothing to prove
+                yield str(topic.topic_name), int(one.partition_index), int(one.start_offset), 0, _code(one)
+            else:
+                yield topic.name, one.partition_index, int(one.committed_offset), one.committed_leader_epoch, _code(one)
+
+
+def _code(answer: Any) -> int:
+    """Return the error code of a part of an answer; kio has an enumeration for it."""
+    return int(getattr(answer.error_code, "value", answer.error_code))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from samerack.cluster.group import CONSUMER, MemberView, view_member
-from samerack.cluster.racks import NO_HOSTS, Hosts, member_rack
+from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import BrokerRacks, ClusterView
 from samerack.planning import members as plan_members
 from samerack.protocol.errors import ProtocolError
@@ -23,6 +23,7 @@ from samerack.traffic.snapshot import GroupDescription, GroupKind, ObservedMembe
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.streams_tasks import Sources
 
+_IN_SEVERAL_RACKS: Final = MemberRack(rack=None, source="none", fetches_with_rack=False)
 STREAMS_ASSIGNOR: Final = "stream"
 """The protocol name that Kafka Streams gives its assignor on the classic protocol."""
 
@@ -50,7 +51,9 @@ class ObservedGroup(GroupDescription):
     tasks: Sources = ()
 
     def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
-        """Return each partition's owner."""
+        """Return each partition's owner; of a share group, whose members read it together, one for all of them."""
+        if self.kind == "share":
+            return _together(self.members, key)
         return {key(topic, number): member for member in self.members for topic, number in to_pairs(member.owned)}
 
 
@@ -153,6 +156,43 @@ def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> 
     )
 
 
+def share(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
+    """Convert a share group (KIP-932) of ShareGroupDescribe: leaders serve its members, whatever their rack."""
+    members = []
+    for raw in described.members:
+        owned = from_pairs(
+            (str(run.topic_name), int(number)) for run in raw.assignment.topic_partitions for number in run.partitions
+        )
+        topics = frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics)
+        member = _described(raw, racks=racks, hosts=hosts, topics=topics, owned=owned)
+        members.append(replace(member, rack=replace(member.rack, fetches_with_rack=False)))
+    return ObservedGroup(
+        group=str(described.group_id),
+        kind="share",
+        state=described.group_state,
+        assignor=described.assignor_name,
+        members=tuple(members),
+        owned_known=True,
+    )
+
+
+def _together(members: Iterable[ObservedMember], key: KeyOf) -> dict[Partition, ObservedMember]:
+    """Return all readers of each partition as one: its rack is theirs if they are all in one, else not known."""
+    readers: dict[Partition, list[ObservedMember]] = {}
+    for member in members:
+        for topic, number in to_pairs(member.owned):
+            readers.setdefault(key(topic, number), []).append(member)
+    made: dict[MemberRack, ObservedMember] = {}
+    result = {}
+    for partition, together in readers.items():
+        racks = {one.rack.rack for one in together}
+        rack = together[0].rack if len(racks) == 1 else _IN_SEVERAL_RACKS
+        if rack not in made:
+            made[rack] = replace(together[0], id="", client_id="", client_host="", rack=rack, owned=NO_PARTITIONS)
+        result[partition] = made[rack]
+    return result
+
+
 def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """Convert a KIP-1071 group of StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
     sources = streams_tasks.topics_by_subtopology(described)
@@ -217,7 +257,7 @@ def _described(  # noqa: PLR0913 - what the brokers say, and what follows from i
     )
     return ObservedMember(
         id=raw.member_id,
-        instance_id=raw.instance_id,
+        instance_id=getattr(raw, "instance_id", None),  # share groups have no static members
         client_id=raw.client_id,
         client_host=host,
         rack=rack,
@@ -244,4 +284,9 @@ def only_listed(listed: ListedGroup) -> ObservedGroup:
     )
 
 
-_KINDS: Final[Mapping[str, GroupKind]] = {"classic": "classic", "consumer": "consumer", "streams": "streams"}
+_KINDS: Final[Mapping[str, GroupKind]] = {
+    "classic": "classic",
+    "consumer": "consumer",
+    "streams": "streams",
+    "share": "share",
+}

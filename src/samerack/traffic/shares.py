@@ -16,7 +16,7 @@ from samerack.planning.mode import Mode, mode_of, options_of
 from samerack.planning.problem import problem_of as planning_problem
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.snapshot import STREAMS_KINDS, Flow, PartitionTraffic
+from samerack.traffic.snapshot import STREAMS_KINDS, UNPLANNED_KINDS, Flow, PartitionTraffic
 from samerack.traffic.streams_client import process_of
 
 
@@ -42,7 +42,7 @@ def problem_of(
     weights: Mapping[str, Sequence[int]] | None,
 ) -> Problem | None:
     """Return the group as an assignment problem; None without members or while they do not show what they own."""
-    if not group.members or not group.owned_known or group.kind == "other":
+    if not group.members or not group.owned_known or group.kind in UNPLANNED_KINDS:
         return None
     mode = _mode(group, leading, rack_aware_fetch=rack_aware_fetch)
     try:

@@ -24,8 +24,11 @@ from samerack.traffic.streams_client import StreamsClient
 Method: TypeAlias = Literal["estimated", "exact"]
 """`exact`: the client itself counted the bytes of its connections; `estimated`: offsets on a curve of log sizes."""
 
-GroupKind: TypeAlias = Literal["classic", "consumer", "streams-classic", "streams", "other"]
-"""classic; consumer (KIP-848); Kafka Streams on the classic protocol; streams (KIP-1071); anything else."""
+GroupKind: TypeAlias = Literal["classic", "consumer", "streams-classic", "streams", "share", "other"]
+"""classic; consumer (KIP-848); Kafka Streams, classic; streams (KIP-1071); share (KIP-932); anything else."""
+
+UNPLANNED_KINDS: Final = frozenset({"share", "other"})
+"""Groups whose members own no partitions: no plan changes what they read."""
 
 STREAMS_KINDS: Final = frozenset({"streams-classic", "streams"})
 """Groups whose members get whole tasks, in place of single partitions."""
@@ -82,6 +85,7 @@ class BlindSpot(Enum):
     STATE = (
         "Kafka Streams keeps state of tasks that it does not run: what it reads of changelogs for that is not counted"
     )
+    SHARED = "several members read the same partitions: which read what is not known, nor what was delivered again"
     YOUNG = "no whole time between two of its commits was measured yet: its figures may be far too low or too high"
     PARTITIONS_UNKNOWN = "the members do not show who reads which partition"
 

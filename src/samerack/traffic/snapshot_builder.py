@@ -212,7 +212,7 @@ class SnapshotBuilder:
             result.append(
                 PartitionTraffic(
                     partition=partition,
-                    member=owner.id if owner is not None else None,
+                    member=owner.id or None if owner is not None else None,
                     serving_broker=broker,
                     serving_rack=context.rack_of(broker) or None,
                     bytes_per_second=self._read_rates.rate(observation.group.group, partition),
@@ -287,6 +287,7 @@ class SnapshotBuilder:
             BlindSpot.SIZES_UNKNOWN: not context.sizes_known and bool(observation.owners or observation.committed),
             BlindSpot.SAMPLED: name in self._sampled,
             BlindSpot.STATE: any(one.streams is not None and one.streams.standby for one in group.members),
+            BlindSpot.SHARED: group.kind == "share",
             BlindSpot.YOUNG: not observation.is_whole
             and (behind or any(flow.volume.records for flow in observation.flows)),
             BlindSpot.PARTITIONS_UNKNOWN: not group.owned_known,

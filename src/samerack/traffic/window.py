@@ -30,6 +30,7 @@ class _Reads:
         begin: When the first of `times` began.
         is_whole: Whether that was a commit, and not only the first poll.
         times: (end, bytes, records) of each time between two commits.
+        early: Bytes and records of the first commit, which may be of more than the time since the first poll.
         tail: Bytes since the last of them.
         is_broken: Whether the owners have changed since: maybe nobody reads under this key any more.
     """
@@ -38,6 +39,7 @@ class _Reads:
     begin: float
     is_whole: bool
     times: deque[tuple[float, int, int]] = field(default_factory=deque)
+    early: tuple[int, int] = (0, 0)
     tail: int = 0
     is_broken: bool = False
 
@@ -47,12 +49,13 @@ class _Reads:
         return self.times[-1][0] if self.times else self.begin
 
     def commit(self, at: float, records: int) -> None:
-        """End a time between two commits; of two, the first may have begun before it was seen."""
+        """End a time between two commits."""
         if at <= self.last and not self.tail and not records:
             return
         self.times.append((at, self.tail, records))
         self.tail, self.is_broken = 0, False
         if not self.is_whole and len(self.times) > 1:
+            self.early = self.times[0][1:]
             self._drop()
 
     def total(self, now: float, seconds: float) -> Volume | None:
@@ -69,8 +72,11 @@ class _Reads:
             wire_bytes += part * size
             records += part * count
             since = until
-        if steady and self.begin > begin + _EXACT:
-            wire_bytes, records = (value * (end - begin) / (end - self.begin) for value in (wire_bytes, records))
+        if steady and self.begin > max(begin, self.first) + _EXACT:
+            earlier = (self.begin - self.first) / (end - self.begin)
+            part = (self.begin - begin) / (self.begin - self.first)
+            wire_bytes += part * min(self.early[0], earlier * wire_bytes)
+            records += part * min(self.early[1], earlier * records)
         volume = Volume(wire_bytes=round(wire_bytes), records=round(records))
         return volume if volume.wire_bytes or volume.records else None
 

@@ -10,12 +10,17 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.protocol.metadata import ApiVersionsRequest
+from kio.schema.describe_share_group_offsets.v0 import response as share
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i32, i64
 
 from samerack.cluster.wire import Answer, Question, Wire
 from samerack.settings.all_settings import Settings
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Keys, Offsets, Partition, local_starts, plain_key
-from samerack.traffic.describe import Commits, listed
+from samerack.traffic.describe import Commits, committed, listed
+from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import Position, Positions, named
 from samerack.traffic.snapshot import Uncounted
 from tests.unit.agent.values import partition, view_of
@@ -148,3 +153,44 @@ def test_a_partition_has_one_key() -> None:
     keys.keep([first, kept])
     assert keys("topic", 1) is first
     assert keys("topic", 2) is kept
+
+
+def test_where_a_share_group_goes_on_stands_for_its_commits() -> None:
+    """Brokers keep it, by another request than commits (KIP-932); a partition that nobody has read yet has none."""
+
+    class Wired(Recorded):
+        def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - as above
+            answers = {"s": _share_offsets(), "c": _offsets()}
+            return [Answer(question=one, response=answers[one.about[0]]) for one in questions]
+
+    def group(name: str, kind: str) -> ListedGroup:
+        return ListedGroup(group=name, coordinator=1, protocol_type="", state="Stable", type=kind)
+
+    found = committed(Wired(), [group("s", "share"), group("c", "classic")], plain_key, before={})
+    assert found.offsets == {"s": {("t", 0): 7}, "c": {("t", 0): 5}}
+    assert (found.with_epochs, set(found.failed["s"])) == ({"s", "c"}, {("t", 2)})
+    assert [gap.where for gap in found.gaps] == ["s, topic t"]
+
+
+def _share_offsets() -> Any:
+    parts = [
+        share.DescribeShareGroupOffsetsResponsePartition(
+            partition_index=i32(number), start_offset=i64(offset), leader_epoch=i32(-1), error_code=code
+        )
+        for number, (offset, code) in enumerate(
+            [(7, ErrorCode.none), (-1, ErrorCode.none), (-1, ErrorCode.not_coordinator)]
+        )
+    ]
+    topic = share.DescribeShareGroupOffsetsResponseTopic(
+        topic_name=TopicName("t"), topic_id=None, partitions=tuple(parts)
+    )
+    group = share.DescribeShareGroupOffsetsResponseGroup(
+        group_id=GroupId("s"), topics=(topic,), error_code=ErrorCode.none
+    )
+    return SimpleNamespace(groups=[group])
+
+
+def _offsets() -> Any:
+    one = SimpleNamespace(partition_index=0, committed_offset=5, committed_leader_epoch=0, error_code=0)
+    topic = SimpleNamespace(name="t", partitions=[one])
+    return SimpleNamespace(groups=[SimpleNamespace(group_id="c", error_code=0, topics=[topic])])

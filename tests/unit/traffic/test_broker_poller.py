@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -80,9 +80,8 @@ def test_a_rack_that_no_broker_has_is_unknown(
         brokers: dict[int, Rack] = {1: "a", 2: "b"}
         return view_of(brokers, t=[partition(*replicas)]) if topics else view_of(brokers), []
 
-    def described(_wire: Wire, _groups: object, *, classic: describe.Read, consumer: describe.Read) -> Descriptions:
-        assert consumer is not classic
-        return Descriptions(groups=[classic(None)])
+    def described(_wire: Wire, _groups: object, *, read: Mapping[str, describe.Read]) -> Descriptions:
+        return Descriptions(groups=[read["classic"](None)])
 
     foreign = MemberRack(rack="cellar", source="client-id", fetches_with_rack=False)
     seen = group(replace(member("m", "c", 0), rack=foreign))

@@ -9,6 +9,7 @@ from typing import Any
 
 from kio.schema.consumer_group_describe.v0 import response as consumer
 from kio.schema.errors import ErrorCode
+from kio.schema.share_group_describe.v1 import response as shares
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
@@ -154,10 +155,42 @@ def test_streams_tasks_are_partitions_of_their_sources() -> None:
 
 
 def test_groups_that_cannot_be_described_are_shown_by_name() -> None:
-    """A group that cannot be described, such as a share group, is shown by name with a note."""
-    group = groups.only_listed(ListedGroup(group="s", coordinator=1, protocol_type="share", state="", type="share"))
+    """A group that cannot be described, such as one of a later kind, is shown by name with a note."""
+    group = groups.only_listed(ListedGroup(group="s", coordinator=1, protocol_type="later", state="", type="later"))
     assert (group.kind, group.owned_known, group.members) == ("other", False, ())
-    assert "share" in group.note
+    assert "later" in group.note
+
+
+def test_members_of_a_share_group_read_partitions_together() -> None:
+    """KIP-932: which of them read what is not known; if all are in one rack, that is. Leaders serve them."""
+
+    def member(name: str, rack: str | None, *numbers: int) -> shares.Member:
+        run = shares.TopicPartitions(topic_id=None, topic_name=TopicName("t"), partitions=tuple(map(i32, numbers)))
+        return shares.Member(
+            member_id=name,
+            rack_id=rack,
+            member_epoch=i32(1),
+            client_id="c",
+            client_host="/10.0.0.9",
+            subscribed_topic_names=(TopicName("t"),),
+            assignment=shares.Assignment(topic_partitions=(run,)),
+        )
+
+    raw = shares.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=GroupId("g"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        assignor_name="simple",
+        members=(member("m1", "a", 0, 1, 2), member("m2", "b", 0), member("m3", "a", 1), member("m4", None, 2)),
+    )
+    group = groups.share(raw, racks=RACKS)
+    assert (group.kind, group.assignor, group.owned_known) == ("share", "simple", True)
+    assert [member.rack.rack for member in group.members] == ["a", "b", "a", None]
+    owners = group.owners()
+    assert {number: owner.rack.rack for (_, number), owner in owners.items()} == {0: None, 1: "a", 2: None}
+    assert {(owner.id, owner.rack.fetches_with_rack) for owner in owners.values()} == {("", False)}
 
 
 def streams_member(

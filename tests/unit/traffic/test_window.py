@@ -93,6 +93,14 @@ def test_a_first_commit_counts_as_it_is() -> None:
     assert (seen(window), window.is_whole("g")) == ({"a": 60 * RATE}, True)
 
 
+def test_what_was_read_before_a_first_commit_is_no_more_than_it_had() -> None:
+    """A group that begins to read while it is watched has read nothing before."""
+    window = Window(60.0)
+    for number in range(10):
+        step(window, number, [read(100, records=0)] if number < 6 else [read(5000)])
+    assert seen(window) == {"a": 4 * 5000 + 6 * 100}
+
+
 def test_a_burst_after_an_idle_time_counts_now() -> None:
     """Where nothing was left to read, the time in which nothing was read is known."""
     window = Window(60.0)
