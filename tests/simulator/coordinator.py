@@ -226,11 +226,6 @@ class Coordinator:
         _cancel(self._sync_timer)
         self.group = None
 
-    @property
-    def kept(self) -> Group | None:
-        """The group; as it was written last, while no broker coordinates it."""
-        return self.group or self._written
-
     def load(self) -> None:
         """This broker now coordinates the group: it loads what was written last, and restarts every session timeout."""
         self.group = _copied(self._written) if self._written is not None else None

@@ -134,7 +134,8 @@ class Invariants:
 
     def goes_away(self, consumer: Consumer) -> None:
         """A client ends or stops without leaving the group, when another plan was or was not wanted."""
-        self._away[consumer] = self._world.timeline.now, self._is_another_wanted()
+        unknown = self._world.coordinator.group is None
+        self._away[consumer] = self._world.timeline.now, unknown or self._is_another_wanted()
 
     def returns(self, consumer: Consumer, before: Consumer) -> None:
         """A static client is back under the instance id of another one; the agents in the group see its new id."""
@@ -346,17 +347,15 @@ class Invariants:
                 del self._stopping[name]
             elif group is not None and now > max(since, self._excused_until) + _GOODBYE_MS:
                 del self._stopping[name]
-                if self._orphans():
+                if self._orphans(agent):
                     self.fail("DidNotLeave", f"{name} has ended and is still in the group")
 
-    def _orphans(self) -> list[str]:
-        """Members with an agent's instance id whose member id no running agent uses."""
-        world = self._world
-        group = world.coordinator.group
-        known = {one for agent in world.agents for one in agent.ids()}
-        instances = {agent.instance_id for agent in world.agents}
+    def _orphans(self, stopped: SupervisedAgent) -> list[str]:
+        """Members with the instance id of an agent whose member id no running agent uses."""
+        group = self._world.coordinator.group
+        known = {one for agent in self._world.agents for one in agent.ids()}
         members = group.members if group is not None else ()
-        return [member.id for member in members if member.instance_id in instances and member.id not in known]
+        return [one.id for one in members if one.instance_id == stopped.instance_id and one.id not in known]
 
     def _check_pace(self) -> None:
         """If nothing changes, no new generations start."""
@@ -399,8 +398,8 @@ class Invariants:
         group = self._world.coordinator.group
         if group is None or group.state is not State.STABLE:
             return True
-        # as it is described: a client may have other topics now, or have gone and its LeaveGroup was lost
-        topics = {topic for one in group.members for topic in read_subscription(one.metadata(group.protocol)).topics}
+        members = [one for one in self._world.consumers if one.member_id in group.members]
+        topics = {topic for one in members for topic in one.joined_topics}  # as described: it may have others now
         return bool(self._unowned(self._assigned(group), believed, topics))
 
     def unread(self) -> set[Partition]:
@@ -455,16 +454,17 @@ class Invariants:
     def _plan(self, configured: Settings) -> planner.Plan | None:
         """The best plan for the group's running clients; None if they are none."""
         world = self._world
-        group = world.coordinator.kept
+        group = world.coordinator.group
         if group is None or not group.protocol:
             return None
         mode = mode_of(group.protocol, configured.leading, rack_aware_fetch=True)
         members = []
         living = {one.member_id: one for one in world.consumers if one.host.alive}
         for member in group.members:
-            if member.id not in living:
+            metadata = member.metadata(group.protocol)
+            if member.id not in living or not metadata:  # without: one that has just joined, with other protocols
                 continue
-            subscription = read_subscription(member.metadata(group.protocol))
+            subscription = read_subscription(metadata)
             members.append(
                 PlanMember(
                     id=member.id,
