@@ -23,6 +23,7 @@ class Interrupting(importlib.abc.MetaPathFinder):
         if name == WHEN:
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it from their start
 sys.meta_path.insert(0, Interrupting())
 """
 COMMAND = "from samerack.cli.start import main; sys.argv = ['samerack', 'cost', '-b', 'h:1']; main()"
