@@ -66,7 +66,7 @@ KINDS: Final = {
     "slow": Kind(poll_ms=4000),
     "librdkafka": Kind(heartbeat_ms=3000, poll_ms=1000),
     "kafka-python": Kind(version=0, sends_rack=False, heartbeat_ms=1000),
-    "sarama": Kind(version=0, sends_rack=False, heartbeat_ms=3000, repeats_user_data=True),
+    "sarama": Kind(version=1, sends_rack=False, heartbeat_ms=3000, repeats_user_data=True),
     "static": Kind(static=True),
 }
 KAFKA_GO: Final = Kind(version=0, sends_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)

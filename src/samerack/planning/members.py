@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from samerack.cluster import racks as member_racks
 from samerack.cluster.group import GroupView, MemberView
@@ -17,6 +17,9 @@ from samerack.protocol.consumer import NO_GENERATION
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims
 from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
 from samerack.settings.leading import RackSettings
+
+_REPEATED_UNTIL: Final = 1
+"""The latest version of subscriptions that sarama sends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +162,10 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
 def _repeats(subscription: Subscription, given: Container[bytes]) -> bool:
     """Return whether a `sticky` member repeats the user data that it is given, and has none of its own: sarama's.
 
-    It sends version 0, and no user data until a leader has given it some; kafka-python and aiokafka send an empty text
-    then, and they, franz-go and Java make theirs of what they own. One that repeats unknown data is found one
-    generation later: without data in its assignment it sends none.
+    It sends version 0 or 1, and no user data until a leader has given it some; kafka-python and aiokafka send an empty
+    text then, and they, franz-go and Java make theirs of what they own. Java 2.4 to 3.3 sends none at first as well, in
+    version 1, and is given some once. One that repeats unknown data is found one generation later: without data in its
+    assignment it sends none.
     """
     data = subscription.user_data
-    return subscription.version == 0 and (data is None or data in given)
+    return subscription.version <= _REPEATED_UNTIL and (data is None or data in given)

@@ -28,7 +28,7 @@ from samerack.planning.mode import Mode, options_of
 from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import encode_assignments, with_user_data
 from samerack.protocol.sticky import encode_sticky
-from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions
+from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions, from_flat
 
 AssignorName = Literal["optimal", "range"]
 
@@ -132,11 +132,18 @@ def user_data_of(plan: Plan, members: Sequence[PlanMember], *, generation: int) 
     """Return what members that repeat it are to put into their next subscription: what they own in this generation.
 
     Without it they would own nothing for the next leader. It doubles an assignment, so no other member is given any.
+    Its partitions descend: a member that makes the same of what it owns, as Java's does, is known by their order.
     """
     if not any(member.repeats_user_data for member in members):
         return {}
     owned = sent_partitions(plan)
-    return {one.id: encode_sticky(owned[one.id], generation) for one in members if one.repeats_user_data}
+    return {one.id: encode_sticky(_descending(owned[one.id]), generation) for one in members if one.repeats_user_data}
+
+
+def _descending(partitions: TopicPartitions) -> TopicPartitions:
+    numbers = [run[::-1] for run in partitions.numbers]
+    flat = np.concatenate(numbers) if numbers else partitions.flat
+    return from_flat(partitions.topics, partitions.run_sizes.tolist(), flat)
 
 
 def encode(

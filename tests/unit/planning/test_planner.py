@@ -16,7 +16,7 @@ from samerack.planning.mode import Mode, mode_of
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.sticky import decode_sticky
+from samerack.protocol.sticky import decode_sticky, encode_sticky
 from samerack.protocol.values import NO_PARTITIONS, Subscription, from_flat, from_pairs, to_pairs
 from samerack.settings.leading import LeadingSettings, RackSettings
 from tests.unit.agent.values import cluster, group, member
@@ -209,7 +209,8 @@ def test_only_a_member_that_repeats_user_data_is_given_some() -> None:
     user_data = planner.user_data_of(plan, members, generation=7)
     first, second = map(decode_assignment, planner.encode(plan, members, user_data).values())
     data = decode_sticky(first.user_data)
-    assert (to_pairs(data.owned), data.generation) == (to_pairs(first.partitions), 7)
+    assert (to_pairs(data.owned), data.generation) == ([("t", 2), ("t", 0)], 7)
+    assert first.user_data != encode_sticky(first.partitions, 7), "which Java's members send of their own accord"
     assert to_pairs(first.partitions) == to_pairs(planner.sent_partitions(plan)["m-1"])
     assert second.user_data is None
 
@@ -221,7 +222,8 @@ def test_only_a_member_that_repeats_user_data_is_given_some() -> None:
         pytest.param("sticky", 0, b"given", True, id="sarama-then"),
         pytest.param("sticky", 0, b"", False, id="kafka-python-at-first"),
         pytest.param("sticky", 0, b"own", False, id="kafka-python-then"),
-        pytest.param("sticky", 1, None, False, id="java-2.8-at-first"),
+        pytest.param("sticky", 1, None, True, id="sarama-1.61-at-first"),
+        pytest.param("sticky", 1, b"own", False, id="java-2.8-then"),
         pytest.param("sticky", 3, b"given", False, id="java-then"),
         pytest.param("range", 0, None, False, id="no-sticky"),
     ],
@@ -229,7 +231,7 @@ def test_only_a_member_that_repeats_user_data_is_given_some() -> None:
 def test_members_that_repeat_user_data_are_known_by_theirs(
     protocol: str, version: int, user_data: bytes | None, *, repeats: bool
 ) -> None:
-    """Sarama's send version 0 and none, or what they were given; other clients make theirs by themselves."""
+    """Sarama's send version 0 or 1 and none, or what they were given; other clients make theirs by themselves."""
     subscription = Subscription(version=version, topics=("t",), user_data=user_data)
     (one,) = members_of_join(
         [("m-1", None, subscription)],
