@@ -89,6 +89,7 @@ class Scenario:
         self.former: list[Participant] = []
         self._folder = folder
         self._agents: list[AgentProcess] = []
+        self._ended: list[tuple[Event, str]] = []  # also of members that were killed, on a busy machine as they left
         self._numbers = 0
         self._feeding = ExitStack()
         self._asked = GroupClient(cluster.bootstrap, self.group)
@@ -155,6 +156,7 @@ class Scenario:
     def leave(self, one: Participant, *, kill: bool = False) -> None:
         """End a member, cleanly or with SIGKILL."""
         one.member.stop(kill=kill)
+        self._ended.append((Event(kind="closed", ms=now_ms(), ns=time.time_ns()), one.settings.client_id))
         self.participants.remove(one)
         self.former.append(one)
 
@@ -316,7 +318,9 @@ class Scenario:
         events = [
             (event, one.settings.client_id) for one in (*self.former, *self.participants) for event in one.member.events
         ]
-        for event, client_id in sorted(events, key=lambda entry: (entry[0].ms, entry[0].kind == "assigned")):
+        for event, client_id in sorted(
+            [*events, *self._ended], key=lambda entry: (entry[0].ms, entry[0].kind == "assigned")
+        ):
             if event.kind == "closed":
                 for holding in holders.values():
                     holding.discard(client_id)
