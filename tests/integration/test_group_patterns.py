@@ -60,6 +60,7 @@ def test_a_hundred_groups_of_a_pattern_are_led_from_the_first_generation(scenari
     groups = [f"{scenario.group}-{number:03}" for number in range(_GROUPS)]
     agent = scenario.agent(groups=[f"{scenario.group}-*"], election__group=f"samerack-{scenario.group}")
     agent.wait(lambda: bool(agent.events("pattern-matches-no-group")), "all groups are listed")
+    agent.wait(lambda: bool(agent.events("elected")), "its first election, which itself takes a birth, is over")
     with _busy_loops(busy), _members(scenario) as members:
         begun = time.monotonic()
         for number, group in enumerate(groups):
