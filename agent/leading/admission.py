@@ -75,11 +75,6 @@ class Admission:
         """A `group.max.size` that brokers do not say, but that a refusal has proved; None if there was none."""
 
     @property
-    def is_troubled(self) -> bool:
-        """Whether the agent stays out of a group that it is configured to lead."""
-        return bool(self._refusal) or self.back_off.is_out
-
-    @property
     def makes_room(self) -> bool:
         """Whether the agent stays out so that consumers have their places, and for no other reason."""
         if self.back_off.is_out:

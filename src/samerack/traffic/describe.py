@@ -37,7 +37,6 @@ _DESCRIBED_AS: Final[Mapping[str, GroupType]] = {
     "share": "share",
 }
 """How a group is described, by its type in ListGroups, which old brokers do not send."""
-_SHARE: Final = "share"
 
 Read: TypeAlias = Callable[[Any], ObservedGroup]
 """Makes a group from its description."""
@@ -130,11 +129,12 @@ def committed(wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: 
 
     `before` is where they were the last time.
     """
-    kinds: dict[bool, dict[str, int]] = {False: {}, True: {}}
+    asked: dict[str, int] = {}
+    shared: dict[str, int] = {}
     for group in groups:
-        kinds[group.type == _SHARE][group.group] = group.coordinator
-    questions = to_coordinators(kinds[False], fetch_offsets, _AT_ONCE)
-    questions += to_coordinators(kinds[True], share_offsets, _AT_ONCE)
+        (shared if _DESCRIBED_AS.get(group.type) == "share" else asked)[group.group] = group.coordinator
+    questions = to_coordinators(asked, fetch_offsets, _AT_ONCE)
+    questions += to_coordinators(shared, share_offsets, _AT_ONCE)
     found = Commits()
     gaps = found.gaps
     for answer in answered(wire.ask_in_batches(questions), Family.COMMITTED, gaps):
@@ -144,7 +144,7 @@ def committed(wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: 
                 gaps += refused(Family.COMMITTED, name, code, passing=True)
                 continue
             known, failed, wrong = before.get(name, {}), set[Partition](), set[tuple[str, int]]()
-            for topic, number, offset, epoch, code in _positions(group, shared=name in kinds[True]):
+            for topic, number, offset, epoch, code in _positions(group, shared=name in shared):
                 partition = key(topic, number)
                 if code:
                     failed.add(partition)

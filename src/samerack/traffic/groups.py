@@ -139,36 +139,33 @@ def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> 
             str(run.topic_name) for run in raw.assignment.topic_partitions
         )
     for raw in described.members:
-        owned = from_pairs(
-            (str(run.topic_name), int(number)) for run in raw.assignment.topic_partitions for number in run.partitions
-        )
-        topics = frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics)
-        if raw.subscribed_topic_regex:
-            topics |= matching[raw.subscribed_topic_regex]
-        members.append(_described(raw, racks=racks, hosts=hosts, topics=topics, owned=owned))
-    return ObservedGroup(
-        group=str(described.group_id),
-        kind="consumer",
-        state=described.group_state,
-        assignor=described.assignor_name,
-        members=tuple(members),
-        owned_known=True,
-    )
+        topics = matching[raw.subscribed_topic_regex] if raw.subscribed_topic_regex else ()
+        members.append(_assigned(raw, racks=racks, hosts=hosts, topics=topics))
+    return _by_brokers(described, "consumer", members)
 
 
 def share(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """Convert a share group (KIP-932) of ShareGroupDescribe: leaders serve its members, whatever their rack."""
-    members = []
-    for raw in described.members:
-        owned = from_pairs(
-            (str(run.topic_name), int(number)) for run in raw.assignment.topic_partitions for number in run.partitions
-        )
-        topics = frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics)
-        member = _described(raw, racks=racks, hosts=hosts, topics=topics, owned=owned)
-        members.append(replace(member, rack=replace(member.rack, fetches_with_rack=False)))
+    members = (_assigned(raw, racks=racks, hosts=hosts) for raw in described.members)
+    return _by_brokers(
+        described, "share", [replace(one, rack=replace(one.rack, fetches_with_rack=False)) for one in members]
+    )
+
+
+def _assigned(raw: Any, *, racks: RackSettings, hosts: Hosts, topics: Iterable[str] = ()) -> ObservedMember:
+    """Convert a member to which brokers assign partitions; `topics` are those beside the ones that it names or owns."""
+    owned = from_pairs(
+        (str(run.topic_name), int(number)) for run in raw.assignment.topic_partitions for number in run.partitions
+    )
+    every = frozenset(map(str, raw.subscribed_topic_names)).union(owned.topics, topics)
+    return _described(raw, racks=racks, hosts=hosts, topics=every, owned=owned)
+
+
+def _by_brokers(described: Any, kind: GroupKind, members: Iterable[ObservedMember]) -> ObservedGroup:
+    """Return a group whose members brokers assign."""
     return ObservedGroup(
         group=str(described.group_id),
-        kind="share",
+        kind=kind,
         state=described.group_state,
         assignor=described.assignor_name,
         members=tuple(members),

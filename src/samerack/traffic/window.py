@@ -18,7 +18,8 @@ from samerack.traffic.snapshot import Flow, FlowKey, Volume
 
 _LATE: Final = 1.5
 """A key whose commit is late by so many of its longest times between two is not read any more."""
-_EXACT: Final = 1e-6
+_TOLERANCE: Final = 1e-6
+"""By so many seconds sums of times may differ."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,11 +60,11 @@ class _Reads:
             self._drop()
 
     def total(self, now: float, seconds: float) -> Volume | None:
-        """Return what was read in the window of so many seconds; None if that is nothing."""
+        """Return what was read in the window of so many seconds, and drop what was before; None if that is nothing."""
         steady = self._is_steady(now)
         end = self.last if steady else now
         begin = end - min(seconds, now - self.first)
-        while len(self.times) > steady and self.times[0][0] <= begin + _EXACT:
+        while len(self.times) > steady and self.times[0][0] <= begin + _TOLERANCE:
             self._drop()
         wire_bytes = records = 0.0
         since = self.begin
@@ -72,7 +73,7 @@ class _Reads:
             wire_bytes += part * size
             records += part * count
             since = until
-        if steady and self.begin > max(begin, self.first) + _EXACT:
+        if steady and self.begin > max(begin, self.first) + _TOLERANCE:
             earlier = (self.begin - self.first) / (end - self.begin)
             part = (self.begin - begin) / (self.begin - self.first)
             wire_bytes += part * min(self.early[0], earlier * wire_bytes)
@@ -142,7 +143,7 @@ class Window:
             self._reads.pop(name, None)
 
     def by_group(self) -> dict[str, tuple[Flow, ...]]:
-        """Return the volumes by group, in the order of their keys."""
+        """Return the volumes by group, in the order of their keys; forget keys under which nobody reads any more."""
         result: dict[str, tuple[Flow, ...]] = {}
         for name, known in self._reads.items():
             found = {key: reads.total(self._now, self._seconds) for key, reads in known.items()}

@@ -122,7 +122,11 @@ def test_an_idle_partition_keeps_one_step() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([(0, None), (0, 0), (3, 0), (None, 2), (1, 1)])), max_size=60))
 def test_resting_partitions_are_as_if_each_poll_was_added(growths: list[tuple[tuple[int | None, int | None]]]) -> None:
-    """`Timelines` adds what it needs of polls without growth: ages are those of all polls; None is a missing answer."""
+    """`Timelines` adds what it needs of polls without growth: ages are those of all polls; None is a missing answer.
+
+    Steps are thinned each time that sixteen have come, which is not at the same poll: then within their bounds.
+    """
+    close = 0.0 if len(growths) < 16 else 0.2
     timelines, eager, ends, at = Timelines(), dict[Partition, Timeline](), {ONE: 0, OTHER: 0}, 0.0
     for (growth,) in growths:
         at += POLL_SECONDS
@@ -136,7 +140,8 @@ def test_resting_partitions_are_as_if_each_poll_was_added(growths: list[tuple[tu
     for partition, timeline in eager.items():
         for offset in range(ends[partition] + 1):
             lazy = timelines.known[partition]
-            assert age_of(lazy, offset, now=at) == age_of(timeline, offset, now=at)
+            age = age_of(timeline, offset, now=at)
+            assert age_of(lazy, offset, now=at) == (None if age is None else pytest.approx(age, rel=close, abs=0.0))
 
 
 def test_partitions_that_are_polled_no_longer_are_forgotten_late() -> None:

@@ -87,10 +87,9 @@ def test_while_a_pause_lasts_the_agent_observes(case: Case) -> None:
     case.back_off(Cause.PLANS_FAILED)
     assert not case.admits(ALONE)
     assert (case.reporter.role, case.reporter.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].symptom)
-    assert case.admission.is_troubled
     case.now += RULES[Cause.PLANS_FAILED].first_seconds
     assert case.admits(ALONE)
-    assert not case.admission.is_troubled
+    assert case.reporter.trouble == ""
 
 
 def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(case: Case) -> None:
@@ -110,7 +109,7 @@ def test_one_more_consumer_must_fit_beside_the_agent(case: Case) -> None:
     assert [bool(case.full(consumers, inside=True)) for consumers in (1, 2, 3)] == [False, False, True]
     assert not case.admits(BESIDE)
     assert "group.max.size of the brokers is 4: beside 3 consumers" in case.reporter.trouble
-    assert (case.reporter.role, case.admission.is_troubled, case.admission.makes_room) == (OBSERVING, True, True)
+    assert (case.reporter.role, case.admission.makes_room) == (OBSERVING, True)
     case.watch.max_group_size = NO_LIMIT
     assert not case.full(10_000)
     assert case.admits(BESIDE)
@@ -170,7 +169,6 @@ def test_a_foreign_agent_that_led_is_waited_for(case: Case) -> None:
     case.now += RULES[Cause.FOREIGN_AGENT].first_seconds
     assert not case.admits(BESIDE)
     assert "another agent (other) is in it" in case.reporter.trouble
-    assert case.admission.is_troubled
     assert case.admits(ALONE)
 
 
@@ -203,7 +201,7 @@ def test_a_converted_group_is_left_alone_after_the_pause_too(case: Case) -> None
     case.kind = "consumer"
     assert not case.admits(ALONE)
     reason = "the brokers assign it (group type consumer)"
-    assert (case.reporter.role, case.reporter.trouble, case.admission.is_troubled) == (OBSERVING, reason, True)
+    assert (case.reporter.role, case.reporter.trouble) == (OBSERVING, reason)
     assert [event.detail for event in case.events.latest(kinds=("role",))] == [reason, RULES[Cause.CONVERTED].symptom]
     case.kind = "classic"
     assert case.admits(ALONE)
@@ -218,7 +216,6 @@ def test_what_somebody_had_better_mend_is_trouble(case: Case, name: str, value: 
     before = getattr(case, name)
     setattr(case, name, value)
     assert not case.admits(ALONE)
-    assert case.admission.is_troubled
     assert case.reporter.trouble
     assert case.reporter.refused is refused
     setattr(case, name, before)
