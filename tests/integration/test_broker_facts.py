@@ -131,3 +131,15 @@ def test_a_static_member_gets_a_new_place_without_a_rebalance(enter: Enter) -> N
     assert not leader.membership.wants_join
     assert len(leader.asked) == plans
     assert leader.membership.describe().stable
+
+
+@pytest.mark.extended
+def test_a_static_member_whose_first_join_is_parked_leaves_by_its_instance_id(enter: Enter) -> None:
+    """Its member id is not known yet; the group does not wait until its session ends."""
+    leader, agent = enter("leader"), enter("agent")
+    _settle([leader])
+    assert not agent.membership.join(1.0)
+    instances = {one.instance_id for one in leader.membership.describe().members}
+    agent.membership.leave()
+    assert instances - {one.instance_id for one in leader.membership.describe().members} == {"agent"}
+    _settle([leader])
