@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,6 +67,17 @@ def test_a_joining_member_in_a_rack_that_no_broker_has_has_none() -> None:
     assigning.assign(_joined(Subscription(version=3, topics=("u",), rack="cellar")))
     assert assigning.sent is not None
     assert assigning.sent.plan.problem.member_rack.tolist() == [NOBODY]
+
+
+def test_a_static_member_that_comes_back_has_the_same_subscription() -> None:
+    """Plans are rejected if the same members join again soon, and a static member comes back with another id."""
+    assigning, sent = _assigning(None), []
+    for member_id in ("m-1", "m-2"):
+        own = encode_subscription(Subscription(version=3, topics=("u",)))
+        assigning.assign(replace(_joined(), members=(("me", None, encode_subscription(AGENT)), (member_id, "i", own))))
+        assert assigning.sent is not None
+        sent.append(assigning.sent.subscriptions)
+    assert sent == [{"i": frozenset({"u"})}] * 2
 
 
 def test_java_members_of_a_sticky_group_get_no_user_data() -> None:
