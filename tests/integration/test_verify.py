@@ -13,17 +13,24 @@ import pytest
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.commands import samerack
-from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.contract import RACK_AWARE_SELECTOR, KafkaCluster
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _WINDOW_SECONDS: Final = 4
+_LONG_WINDOW_SECONDS: Final = 30
+"""Members commit twice a second: one commit more or less is no more than three per cent."""
+_MOSTLY_SERVED_NEAR: Final = ((1, 2),) * 4 + ((1, 3), (1, 2))
+"""Of what range gives to members in three racks, leaders serve a third near, as with any plan, and all replicas five
+sixths."""
 _EVERYWHERE: Final = ((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2
 
 
-def verify(cluster: KafkaCluster, groups: str, *settings: str) -> tuple[int, dict[str, Any]]:
-    """Exit code and verdict over the groups of a pattern."""
+def verify(
+    cluster: KafkaCluster, groups: str, *settings: str, window: int = _WINDOW_SECONDS
+) -> tuple[int, dict[str, Any]]:
+    """Exit code and verdict over the groups of a pattern, measured for so many seconds."""
     words = ["verify", "--json", "--measure", "-b", cluster.bootstrap]
-    words += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([groups])}"]
+    words += ["--window", str(window), "-s", f"traffic.groups={json.dumps([groups])}"]
     words += [part for setting in settings for part in ("-s", setting)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SAMERACK_")}
     done = samerack(*words, env=environment)
@@ -95,3 +102,32 @@ def test_what_is_wrong_with_brokers_is_found(tmp_path: Path) -> None:
     finding = the_one(claimed, flat.group, "followers-do-not-serve")
     assert "the brokers answer fetches with these racks so" in finding["cause"]
     assert "racks.replica_selector" in finding["cure"]
+
+
+@pytest.mark.own_cluster
+@pytest.mark.extended
+def test_follower_fetching_saves_what_was_said(tmp_path: Path) -> None:
+    """Its finding comes first; the bill after the brokers have the selector is lower by its price, within 5 %."""
+    with (
+        Cluster(rack_aware=False) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Scenario(cluster, admin, folder=tmp_path) as scenario,
+    ):
+        scenario.lay_out(_MOSTLY_SERVED_NEAR)
+        for rack in (A, B, C):
+            scenario.join("confluent", rack, auto_commit_interval_ms="500")
+        scenario.wait_settled()
+        scenario.wait_read()
+        _, before = verify(cluster, scenario.group, window=_LONG_WINDOW_SECONDS)
+        for broker in sorted(cluster.brokers):
+            cluster.override(broker, properties={"replica.selector.class": RACK_AWARE_SELECTOR})
+            cluster.restart_broker(broker)
+        scenario.wait_settled()
+        scenario.wait_read()
+        _, after = verify(cluster, scenario.group, window=_LONG_WINDOW_SECONDS)
+    first = before["findings"][0]
+    assert first["code"] == "no-rack-aware-selector"
+    assert first["dollars_per_month"] == pytest.approx(
+        before["dollars_per_month"] - after["dollars_per_month"], rel=0.05
+    )
+    assert after["dollars_per_month"] == pytest.approx(before["dollars_per_month"] / 4, rel=0.1)
