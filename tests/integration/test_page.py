@@ -35,10 +35,14 @@ _LOW_CONTRAST, _NOT_ACCESSIBLE = (
     (Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("contrast.js", "accessibility.js")
 )
 _SCROLLS_SIDEWAYS = "return document.documentElement.scrollWidth - innerWidth"
+_CLIPPED = """
+return [...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1)
+  .map(e => e.getAttribute("aria-labelledby"))
+"""
 _UNFOLD = "document.querySelectorAll('details').forEach(one => one.open = true)"
 _NAMES = "return [...document.querySelectorAll('.groups tbody th a')].map(a => a.textContent)"
 _ASKED = "return document.readyState == 'complete' ? new URLSearchParams(location.search).get('%s') : null"
-_WIDTHS = {"wide": 1280, "narrow": 360}
+_WIDTHS = {"wide": 1280, "middle": 800, "narrow": 360}
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +147,7 @@ def test_the_history_can_be_read_at_any_width(browser: Browser, url: str, width:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", _WIDTHS)
 def test_it_can_be_read_everywhere(browser: Browser, url: str, size: str, dark: bool, path: str) -> None:  # noqa: FBT001 - a table
-    """No page scrolls sideways, and each text has enough contrast (WCAG AA), wide or narrow, light or dark.
+    """Neither page nor table scrolls sideways, and all text has enough contrast (WCAG AA), at any width, light or dark.
 
     Readers of screens find names, headings, landmarks and headers of tables.
     """
@@ -153,6 +157,7 @@ def test_it_can_be_read_everywhere(browser: Browser, url: str, size: str, dark: 
     for script in ("", _UNFOLD):
         browser.run(script)
         assert browser.run(_SCROLLS_SIDEWAYS) <= 0
+        assert browser.run(_CLIPPED) == []
         assert browser.run(_LOW_CONTRAST) == []
     assert browser.run(_NOT_ACCESSIBLE) == []
     ground = browser.run("return getComputedStyle(document.body).backgroundColor")

@@ -106,7 +106,7 @@ def test_what_is_wrong_with_brokers_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.own_cluster
 @pytest.mark.extended
-def test_follower_fetching_saves_what_was_said(tmp_path: Path) -> None:
+def test_follower_fetching_saves_its_price(tmp_path: Path) -> None:
     """Its finding comes first; the bill after the brokers have the selector is lower by its price, within 5 %."""
     with (
         Cluster(rack_aware=False) as cluster,

@@ -32,7 +32,7 @@ from samerack.reporting.verify_assignments import (
 )
 from samerack.reporting.verify_racks import names_of, rack_names
 from samerack.reporting.verify_spread import spread_over_racks
-from samerack.traffic.snapshot import GroupTraffic
+from samerack.traffic.snapshot import GroupTraffic, Uncounted
 
 _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -243,6 +243,19 @@ def _own_rack(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def _no_reader(evidence: Evidence) -> Iterator[Finding]:
+    for group in evidence.snapshot.groups:
+        if records := group.not_counted.get(Uncounted.NO_READER):
+            yield Finding(
+                code=Code.NO_READER,
+                where=in_group(group),
+                cause=f"it never has members, and its commits have no leader epochs: an application reads so, as Flink "
+                f"does, or a tool copies offsets; {records:,} records at most are in no figure",
+                cure="name the group in traffic.readers_without_members if an application reads",
+                costs=False,
+            )
+
+
 def _gaps(evidence: Evidence) -> Iterator[Finding]:
     for gap in evidence.report.gaps:
         yield Finding(
@@ -267,5 +280,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     broker_assigned,
     assignor_on_some_brokers,
     spread_over_racks,
+    _no_reader,
     _gaps,
 )

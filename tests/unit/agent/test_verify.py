@@ -23,7 +23,17 @@ from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names, rack_warnings
 from samerack.settings.leading import LeadingSettings, RackSettings
-from samerack.traffic.snapshot import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
+from samerack.traffic.snapshot import (
+    BlindSpot,
+    Family,
+    Flow,
+    Gap,
+    GroupKind,
+    GroupTraffic,
+    Shares,
+    TrafficSnapshot,
+    Uncounted,
+)
 from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot, weighed
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
@@ -494,6 +504,14 @@ def test_what_is_no_finding(taken: TrafficSnapshot) -> None:
         result = verdict_of(taken, own_rack=own)
         assert (result.findings, result.costs) == ((), False)
     assert result.brokers == len(taken.cluster.brokers)
+
+
+def test_a_group_whose_offsets_may_be_copies() -> None:
+    """It costs nothing as far as is known, and Flink's user learns which setting has its bytes counted."""
+    finding = only(snapshot(replace(group(), members=(), not_counted={Uncounted.NO_READER: 40_000})), Code.NO_READER)
+    assert not finding.costs
+    assert "40,000 records" in finding.cause
+    assert "traffic.readers_without_members" in finding.cure
 
 
 def test_members_in_few_racks() -> None:
