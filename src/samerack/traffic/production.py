@@ -26,6 +26,8 @@ _MIN_BLOCKS: Final = 3
 STUDENT: Final = np.array([np.nan, np.nan, np.nan, 2.26, 1.65, 1.43, 1.32, 1.26, 1.21])
 """By the number of blocks: Student's t with one degree of freedom fewer, at two standard errors, divided by two."""
 _MIN_PART: Final = 0.25
+_AT_ONCE: Final = 10_000
+"""Rates of so many partitions: each needs several times the memory of its blocks while it is computed."""
 _LONGEST_STEP_SECONDS: Final = 120.0
 """What was appended in a longer time between two polls (a suspended machine) belongs to no block."""
 
@@ -84,7 +86,8 @@ class Production:
     def rates(self, partitions: Iterable[Partition]) -> dict[Partition, Rate]:
         """Return the rates of those partitions of which they are known."""
         if self._rates is None:
-            self._rates = _rates(self._blocks, self._seconds)
+            parts = range(0, max(1, len(self._blocks)), _AT_ONCE)
+            self._rates = np.concatenate([_rates(self._blocks[at : at + _AT_ONCE], self._seconds) for at in parts])
         known = [(partition, row) for partition in partitions if (row := self._rows.get(partition)) is not None]
         rates = self._rates[[row for _, row in known]].tolist() if known else []
         return {partition: Rate(*rate) for (partition, _), rate in zip(known, rates, strict=True) if rate[0] == rate[0]}

@@ -24,6 +24,7 @@ from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
+from samerack.traffic.partition_rows import PartitionRows
 from samerack.traffic.positions import CommitSpans, named
 from samerack.traffic.probe import Reader
 from samerack.traffic.production import Production
@@ -168,7 +169,7 @@ class SnapshotBuilder:
             assignor=group.assignor,
             members=tuple(sorted(group.members, key=lambda member: member.id)),
             exact_members=observation.exact_members,
-            partitions=partitions,
+            partitions=PartitionRows(partitions),
             lag=lag_by_key((one.topic, one.lag_records) for one in partitions),
             lag_seconds=oldest_by_key((one.topic, one.lag_seconds) for one in partitions),
             flows=observation.flows,
@@ -193,7 +194,7 @@ class SnapshotBuilder:
             note=group.note,
         )
 
-    def _partitions(self, observation: GroupObservation, context: ClusterContext) -> tuple[PartitionTraffic, ...]:
+    def _partitions(self, observation: GroupObservation, context: ClusterContext) -> list[PartitionTraffic]:
         result = []
         partitions = sorted({*observation.owners, *observation.committed})
         rates = self._production.rates(partitions)
@@ -223,7 +224,7 @@ class SnapshotBuilder:
                     committed=offset,
                 )
             )
-        return tuple(result)
+        return result
 
     def _solve(self, group: ObservedGroup, context: ClusterContext) -> _Solved:
         cluster = self._cluster(context.view)

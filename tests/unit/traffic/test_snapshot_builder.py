@@ -99,7 +99,8 @@ def test_the_age_of_what_is_not_read_is_that_of_the_timeline() -> None:
     context = replace(CONTEXT, logs={("t", 0): Offsets(start=0, end=20)}, polled_at=105.0)
     timeline = extend(extend(None, at=100, end=0), at=105, end=20)
     built = builder().build(seen(), replace(context, timelines={("t", 0): timeline}))
-    assert (built.partitions[0].lag_records, built.partitions[0].lag_seconds) == (15, 3.75)
+    (shown,) = built.partitions
+    assert (shown.lag_records, shown.lag_seconds) == (15, 3.75)
     assert built.lag_seconds == {"t": LowerBound(value=3.75)}
     for unknown in (context, replace(CONTEXT, timelines={("t", 0): timeline})):
         assert builder().build(seen(), unknown).lag_seconds == {"t": LowerBound(unknown=1)}
