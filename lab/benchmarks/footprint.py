@@ -28,6 +28,7 @@ from lab.sandbox.cluster import Cluster
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from lab.sandbox.settings import free_ports
+from samerack.agent.process import ENVIRONMENT
 from samerack.cluster.wire import Wire
 
 RUNS: Final = 5
@@ -165,7 +166,8 @@ def hour() -> Found:
     """Measure an hour of polls of two hundred thousand logs, of simulated brokers; it takes about as long."""
     found: Found = {"partitions": _LOGS, "polls": _POLLS}
     line = [sys.executable, "-m", many_partitions.__name__, str(_LOGS), str(_POLLS)]
-    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own program
+    environment = {**os.environ, **ENVIRONMENT}
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:  # noqa: S603 - our own program
         peak = found["begin"] = _memory(process.pid)
         for number in map(int, process.stdout or ()):
             now = _memory(process.pid)

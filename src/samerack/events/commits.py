@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from samerack.events.cause import Partition, Signs
+from samerack.events.cause import Signs
 from samerack.traffic.snapshot import PartitionTraffic
 
 _MIN_SECONDS: Final = 4.0
@@ -53,21 +53,23 @@ class GroupCommits:
     """The commits of one group; one thread drives it."""
 
     def __init__(self) -> None:
-        self._known: dict[Partition, _Progress] = {}
         self._polled: Collection[PartitionTraffic] = ()
+        self._progress: list[_Progress | None] = []
+        """That of each polled partition; None without a commit or an owner."""
         self._polled_at = float("-inf")
 
     def record(self, partitions: Collection[PartitionTraffic], keys: dict[str, str], at: float) -> None:
         """Record a poll of offsets; `keys` has the members' keys by member id."""
-        found: dict[Partition, _Progress] = {}
-        offsets = {one.partition: one.committed for one in self._polled}
+        known = {one.partition: (one.committed, last) for one, last in zip(self._polled, self._progress, strict=True)}
+        found: list[_Progress | None] = []
         alike: dict[_Progress, _Progress] = {}
         for one in partitions:
             if one.committed is None or one.member is None:
+                found.append(None)
                 continue
-            where = one.partition
             owner, waits = keys.get(one.member, one.member), (one.readable_records or 0) > _UNREADABLE
-            last, moved = self._known.get(where), offsets.get(where) != one.committed
+            committed, last = known.get(one.partition, (None, None))
+            moved = committed != one.committed
             if last is None or last.owner != owner:
                 now = _Progress(owner, at, last.usual if last is not None else 0.0, waits)
             elif moved or not last.waits:
@@ -77,16 +79,16 @@ class GroupCommits:
                 now = _Progress(owner, at, usual, waits, committed_after=after)
             else:
                 now = last
-            found[where] = alike.setdefault(now, now)
-        self._known, self._polled, self._polled_at = found, partitions, at
+            found.append(alike.setdefault(now, now))
+        self._polled, self._progress, self._polled_at = partitions, found, at
 
     def interrupt(self) -> None:
         """Record that the group rebalances, or has: the time until each next commit is not usual."""
-        self._known = {where: one._replace(interrupted=True) for where, one in self._known.items()}
+        self._progress = [None if one is None else one._replace(interrupted=True) for one in self._progress]
 
     def signs(self, at: float) -> Signs:
         """Return who had committed recently at that time, and who not for unusually long though records waited."""
-        known = self._known.values()
+        known = {one for one in self._progress if one is not None}
         waiting = {one.owner for one in known if one.waits}
         busy = {one.owner for one in known if not one.stands_still(at)}
         return Signs(

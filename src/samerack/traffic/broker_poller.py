@@ -22,7 +22,7 @@ from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.describe import Commits, Listing
 from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
-from samerack.traffic.probe import Reader, Served
+from samerack.traffic.probe import Served
 from samerack.traffic.production import Production
 from samerack.traffic.sample import Sampler
 from samerack.traffic.sizes import Sizes
@@ -52,7 +52,8 @@ class CycleState:
     logs: dict[Partition, Offsets] = field(default_factory=dict)
     stable: dict[Partition, int] = field(default_factory=dict)
     curves: dict[Partition, Curve] = field(default_factory=dict)
-    served: dict[Reader, Served] = field(default_factory=dict)
+    served: dict[str, dict[Partition, Served]] = field(default_factory=dict)
+    """By rack of the readers."""
     policies: dict[str, TopicPolicy] = field(default_factory=dict)
     policies_at: float = float("-inf")
     policy_gaps: list[Gap] = field(default_factory=list)
@@ -137,7 +138,7 @@ class BrokerPoller:
         """Return the broker that serves a member, or the leader without a member; None where unknown."""
         rack = member.rack.rack if member is not None and member.rack.fetches_with_rack else None
         if rack is not None:
-            served = self.state.served.get((partition, rack))
+            served = self.state.served.get(rack, {}).get(partition)
             if served is not None:
                 return served.broker
         return self._guess(partition, rack)
@@ -326,15 +327,13 @@ class BrokerPoller:
 
     def _poll_serving(self, poll: Poll, *, now: float) -> None:
         state = self.state
-        readers = {
-            (partition, member.rack.rack)
-            for owners in poll.owners.values()
-            for partition, member in owners.items()
-            if member.rack.rack is not None and member.rack.fetches_with_rack
-        }
-        found, gaps = probe.probe(
-            self._wire, probe.due(sorted(readers), state.served, state.cluster, now=now), state.cluster, state.logs
-        )
+        readers: dict[str, set[Partition]] = {}
+        for owners in poll.owners.values():
+            for partition, member in owners.items():
+                if member.rack.rack is not None and member.rack.fetches_with_rack:
+                    readers.setdefault(member.rack.rack, set()).add(partition)
+        due = probe.due(readers, state.served, state.cluster, now=now)
+        found, gaps = probe.probe(self._wire, due, state.cluster, state.logs)
         self.gaps += gaps
         settled = probe.settle(
             found,
@@ -344,7 +343,12 @@ class BrokerPoller:
             rack_aware=self._rack_aware,
             seconds=self._settings.traffic.probe_seconds,
         )
-        state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
+        state.served = {
+            rack: {one: served for one, served in state.served.get(rack, {}).items() if one in partitions}
+            for rack, partitions in readers.items()
+        }
+        for (partition, rack), served in settled.items():
+            state.served.setdefault(rack, {})[partition] = served
 
     def _poll_policies(self, *, now: float) -> None:
         state = self.state

@@ -26,7 +26,6 @@ from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
 from samerack.traffic.partition_rows import PartitionRows
 from samerack.traffic.positions import CommitSpans, named
-from samerack.traffic.probe import Reader
 from samerack.traffic.production import Production
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.snapshot import (
@@ -70,7 +69,8 @@ class ClusterContext:
     polled_at: float
     serving: Serving
     rack_of: Callable[[int | None], str]
-    served: Collection[Reader]
+    served: Mapping[str, Collection[Partition]]
+    """Of which partitions brokers have said who serves a rack."""
     sampled: frozenset[Partition]
     sizes_known: bool
     rack_aware: bool
@@ -197,7 +197,7 @@ class SnapshotBuilder:
     def _partitions(self, observation: GroupObservation, context: ClusterContext) -> list[PartitionTraffic]:
         result = []
         partitions = sorted({*observation.owners, *observation.committed})
-        rates = self._production.rates(partitions)
+        rates, read = self._production.rates(partitions), self._read_rates.rates(observation.group.group)
         for partition in partitions:
             owner = observation.owners.get(partition)
             broker = context.serving(partition, owner)
@@ -216,7 +216,7 @@ class SnapshotBuilder:
                     member=owner.id or None if owner is not None else None,
                     serving_broker=broker,
                     serving_rack=context.rack_of(broker) or None,
-                    bytes_per_second=self._read_rates.rate(observation.group.group, partition),
+                    bytes_per_second=read.get(partition),
                     written_per_second=written.value if written is not None else None,
                     lag_records=records,
                     lag_seconds=seconds,
@@ -272,7 +272,7 @@ class SnapshotBuilder:
         guessed = any(
             member.rack.rack is not None
             and member.rack.fetches_with_rack
-            and (partition, member.rack.rack) not in context.served
+            and partition not in context.served.get(member.rack.rack, ())
             for partition, member in observation.owners.items()
         )
         racks_unknown = any(member.rack.rack is None for member in group.members) or any(

@@ -39,7 +39,7 @@ CONTEXT = ClusterContext(
     polled_at=0.0,
     serving=lambda *_: 1,
     rack_of=lambda _: "a",
-    served=frozenset({(("t", 0), "a")}),
+    served={"a": [("t", 0)]},
     sampled=frozenset(),
     sizes_known=True,
     rack_aware=True,
@@ -90,7 +90,7 @@ def test_each_cause_has_its_sentence() -> None:
     assert spots(seen(rack=replace(NOWHERE, foreign="cellar", fetches_with_rack=True))) == {BlindSpot.RACKS_UNKNOWN}
     assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
     assert spots(seen(), replace(CONTEXT, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
-    assert spots(seen(), replace(CONTEXT, served=frozenset())) == {BlindSpot.SERVING_GUESSED}
+    assert spots(seen(), replace(CONTEXT, served={})) == {BlindSpot.SERVING_GUESSED}
     assert spots(seen(streams=replace(CLIENT, standby=("0_1",)))) == {BlindSpot.STATE}
 
 
