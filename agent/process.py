@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
     "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
 """Numpy starts no threads for matrices, which the agent has none of. One heap for all threads: Python lets one of them
-run at a time, and each further heap keeps pages of its own. Pydantic looks for no plug-ins in all
-that is installed."""
+run at a time, and each further heap keeps pages of its own. Tables of a poll's partitions lie outside of the heap, so
+that their memory is given back: by itself the C library puts them on it once it has seen a few. Pydantic looks for no
+plug-ins in all that is installed."""
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
 _ABSENT: Final = ("rich", "hypothesis")
 """What structlog imports for colours, and kio for tests, where they are installed."""

@@ -3,9 +3,10 @@
 A machine that has two hundred thousand busy partitions beside all else is not at hand, and an hour is long. So this
 process has all parts of an agent, and what its measuring asks is answered here, at times that are made up. Every
 partition is another log, whose records vary in size from poll to poll and from log to log; each group has committed all
-that the poll before has seen. Requests and responses are not decoded, which takes a few megabytes in turn.
+that the poll before has seen. Polls follow each other as an agent's do: a third of the time at most is spent on them.
+Requests and responses are not decoded, which takes a few megabytes in turn.
 
-    python -m lab.benchmarks.many_partitions PARTITIONS POLLS
+    python -m lab.benchmarks.many_partitions PARTITIONS SECONDS
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
+from time import process_time
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +34,7 @@ PER_GROUP: Final = 100
 """Partitions: each group reads a topic of its own."""
 _RACKS: Final = ("rack-a", "rack-b", "rack-c")
 POLL_SECONDS: Final = 5.0
-_POLLS_PER_SCRAPE: Final = 12
+_SCRAPE_SECONDS: Final = 60.0
 _SEED: Final = 1
 _LATEST: Final = -1
 
@@ -193,12 +195,19 @@ def _group(name: str) -> Any:
     )
 
 
-def run(partitions: int, polls: int) -> None:
-    """Poll so often, with a scrape each minute; print the number of each poll, and end with the standard input."""
-    brokers, clock = Brokers(partitions), [1_800_000_000.0]
+def run(partitions: int, seconds: int) -> None:
+    """Poll for so many seconds of a made-up clock, with a scrape each minute; end with the standard input.
+
+    Each poll prints how many of the seconds are over.
+    """
+    brokers, rested = Brokers(partitions), [0.0]
+
+    def now() -> float:
+        return rested[0] + process_time()
+
     names: Any = watch
     names.Wire = lambda _config: brokers
-    names.time = SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0])
+    names.time = SimpleNamespace(monotonic=now, time=lambda: 1_800_000_000.0 + now())
     parts = AgentParts(
         Settings(
             kafka={"bootstrap.servers": "127.0.0.1:1"},
@@ -210,18 +219,19 @@ def run(partitions: int, polls: int) -> None:
     measuring = parts.measuring
     assert measuring is not None  # noqa: S101 - the settings say so
     _show(0)
-    for poll in range(1, polls + 1):
-        clock[0] += POLL_SECONDS
+    begun = scraped = now()
+    while now() < begun + seconds:
         brokers.grow()
-        measuring.poll()
-        if poll % _POLLS_PER_SCRAPE == 0:
+        rested[0] += measuring.turn()
+        if now() >= scraped + _SCRAPE_SECONDS:
             parts.metrics.exposition()
-        _show(poll)
+            scraped = now()
+        _show(now() - begun)
     sys.stdin.read()
 
 
-def _show(poll: int) -> None:
-    sys.stdout.write(f"{poll}\n")
+def _show(seconds: float) -> None:
+    sys.stdout.write(f"{seconds:.0f}\n")
     sys.stdout.flush()
 
 

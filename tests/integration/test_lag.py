@@ -56,7 +56,7 @@ def test_lag_is_that_of_kafkas_tool(scenario: Scenario, placed: str, measuring: 
             lambda seen: (
                 bool(seen.groups)
                 and len(one := named(seen, group).partitions) == len(_RECORDS)
-                and one[0].committed is not None  # the first poll of a group has none
+                and next(iter(one)).committed is not None  # the first poll of a group has none
             )
         )
         lag = samerack_lag(scenario)

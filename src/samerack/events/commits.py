@@ -10,11 +10,10 @@ learned while it is stable: no member reads in a rebalance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
-from samerack.events.cause import Partition, Signs
+from samerack.events.cause import Signs
 from samerack.traffic.snapshot import PartitionTraffic
 
 _MIN_SECONDS: Final = 4.0
@@ -28,12 +27,13 @@ _FADING: Final = 0.8
 """Factor on the longest time between two commits, for each that came sooner."""
 
 
-@dataclass(slots=True)
-class _Progress:
-    """One partition: its owner's key, its committed offset, when that was seen first, the usual commit interval."""
+class _Progress(NamedTuple):
+    """Some partitions: their owner's key, when their commits were seen first, the usual commit interval.
+
+    Members mostly commit all of their partitions together: there is one object for those that are alike.
+    """
 
     owner: str
-    offset: int
     since: float
     usual: float
     waits: bool
@@ -53,37 +53,42 @@ class GroupCommits:
     """The commits of one group; one thread drives it."""
 
     def __init__(self) -> None:
-        self._known: dict[Partition, _Progress] = {}
+        self._polled: Collection[PartitionTraffic] = ()
+        self._progress: list[_Progress | None] = []
+        """That of each polled partition; None without a commit or an owner."""
         self._polled_at = float("-inf")
 
-    def record(self, partitions: Iterable[PartitionTraffic], keys: dict[str, str], at: float) -> None:
+    def record(self, partitions: Collection[PartitionTraffic], keys: dict[str, str], at: float) -> None:
         """Record a poll of offsets; `keys` has the members' keys by member id."""
-        found: dict[Partition, _Progress] = {}
+        known = {one.partition: (one.committed, last) for one, last in zip(self._polled, self._progress, strict=True)}
+        found: list[_Progress | None] = []
+        alike: dict[_Progress, _Progress] = {}
         for one in partitions:
             if one.committed is None or one.member is None:
+                found.append(None)
                 continue
-            where = one.partition
             owner, waits = keys.get(one.member, one.member), (one.readable_records or 0) > _UNREADABLE
-            last = self._known.get(where)
+            committed, last = known.get(one.partition, (None, None))
+            moved = committed != one.committed
             if last is None or last.owner != owner:
-                found[where] = _Progress(owner, one.committed, at, last.usual if last is not None else 0.0, waits)
-            elif last.offset != one.committed or not last.waits:
+                now = _Progress(owner, at, last.usual if last is not None else 0.0, waits)
+            elif moved or not last.waits:
                 complete = last.waits and not last.interrupted
                 usual = max(_FADING * last.usual, at - last.since) if complete else last.usual
-                after = self._polled_at if last.offset != one.committed else last.committed_after
-                found[where] = _Progress(owner, one.committed, at, usual, waits, committed_after=after)
+                after = self._polled_at if moved else last.committed_after
+                now = _Progress(owner, at, usual, waits, committed_after=after)
             else:
-                found[where] = last
-        self._known, self._polled_at = found, at
+                now = last
+            found.append(alike.setdefault(now, now))
+        self._polled, self._progress, self._polled_at = partitions, found, at
 
     def interrupt(self) -> None:
         """Record that the group rebalances, or has: the time until each next commit is not usual."""
-        for one in self._known.values():
-            one.interrupted = True
+        self._progress = [None if one is None else one._replace(interrupted=True) for one in self._progress]
 
     def signs(self, at: float) -> Signs:
         """Return who had committed recently at that time, and who not for unusually long though records waited."""
-        known = self._known.values()
+        known = {one for one in self._progress if one is not None}
         waiting = {one.owner for one in known if one.waits}
         busy = {one.owner for one in known if not one.stands_still(at)}
         return Signs(

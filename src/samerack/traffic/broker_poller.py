@@ -22,7 +22,7 @@ from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.describe import Commits, Listing
 from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
-from samerack.traffic.probe import Reader, Served
+from samerack.traffic.probe import Served
 from samerack.traffic.production import Production
 from samerack.traffic.sample import Sampler
 from samerack.traffic.sizes import Sizes
@@ -52,7 +52,8 @@ class CycleState:
     logs: dict[Partition, Offsets] = field(default_factory=dict)
     stable: dict[Partition, int] = field(default_factory=dict)
     curves: dict[Partition, Curve] = field(default_factory=dict)
-    served: dict[Reader, Served] = field(default_factory=dict)
+    served: dict[str, dict[Partition, Served]] = field(default_factory=dict)
+    """By rack of the readers."""
     policies: dict[str, TopicPolicy] = field(default_factory=dict)
     policies_at: float = float("-inf")
     policy_gaps: list[Gap] = field(default_factory=list)
@@ -95,20 +96,31 @@ class BrokerPoller:
         """
         self.gaps, self._rack_aware = [], rack_aware
         poll = self._poll_groups()
-        wanted = {
-            partition
-            for group in poll.groups
-            for partition in (*poll.owners[group], *self.committed(poll, group))
-            if self.state.cluster.partition(*partition) is not None
-        }
-        logs_before = self.state.logs
+        led, logs_before = self._led(poll), self._before_first_commits(poll)
         self._poll_policies(now=now)
-        self._poll_logs(wanted, now=now, needed_from=_lowest(self.state.positions, poll.commits.offsets))
+        self._poll_logs(led, now=now, needed_from=_lowest(self.state.positions, poll.commits.offsets))
         self._poll_stable(poll.commits.offsets)
-        poll.spans = self._spans(poll, logs_before, now=now)
         self._poll_serving(poll, now=now)
+        poll.spans = self._spans(poll, logs_before, now=now)
         self._sample_logs(poll)
         return poll
+
+    def _led(self, poll: Poll) -> dict[int, list[Partition]]:
+        """Return the partitions that groups own or have committed, by leader."""
+        wanted = {
+            partition for group in poll.groups for partition in (*poll.owners[group], *self.committed(poll, group))
+        }
+        return collect.leaders(self.state.cluster, sorted(wanted))
+
+    def _before_first_commits(self, poll: Poll) -> dict[Partition, Offsets]:
+        """Return the logs of the last poll of those partitions that a group has committed since for the first time."""
+        positions, logs = self.state.positions, self.state.logs
+        return {
+            partition: logs[partition]
+            for name, offsets in poll.commits.offsets.items()
+            for partition in offsets.keys() - positions.get(name, {}).keys()
+            if partition in logs
+        }
 
     def done(self, poll: Poll, now: float | None) -> None:
         """Store a poll for the next one, whose spans begin at `now`."""
@@ -126,7 +138,7 @@ class BrokerPoller:
         """Return the broker that serves a member, or the leader without a member; None where unknown."""
         rack = member.rack.rack if member is not None and member.rack.fetches_with_rack else None
         if rack is not None:
-            served = self.state.served.get((partition, rack))
+            served = self.state.served.get(rack, {}).get(partition)
             if served is not None:
                 return served.broker
         return self._guess(partition, rack)
@@ -262,9 +274,10 @@ class BrokerPoller:
         if cluster.brokers and cluster != self.state.cluster:
             self.state.cluster = cluster
 
-    def _poll_logs(self, wanted: Iterable[Partition], *, now: float, needed_from: Mapping[Partition, int]) -> None:
+    def _poll_logs(
+        self, led: Mapping[int, list[Partition]], *, now: float, needed_from: Mapping[Partition, int]
+    ) -> None:
         state = self.state
-        led = collect.leaders(state.cluster, sorted(wanted))
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
         self.gaps += gaps
         logs, gaps = collect.offsets(self._wire, led, self._keys)
@@ -274,10 +287,11 @@ class BrokerPoller:
         local = collect.local_starts(self._wire, led_tiered, self._keys)
         curves: dict[Partition, Curve] = {}
         appended: dict[Partition, float] = {}
+        known, state.curves = state.curves, curves
         for leader, partitions in led.items():
             for partition in partitions:
-                log, size = logs.get(partition), sizes.get(partition)
-                before = curve = state.curves.get(partition)
+                log, size = logs.get(partition), sizes.pop(partition, None)
+                before = curve = known.pop(partition, None)  # each curve makes way for the next one
                 if log is not None and size is not None:
                     extent = LogExtent(
                         start=max(log.start, local.get(partition, log.start)),
@@ -293,7 +307,7 @@ class BrokerPoller:
                         appended[partition] = bytes_between(curve, before.extent.end, curve.extent.end)
         self.production.polled(appended, now - self._logs_at if self._logs_at is not None else 0.0)
         self._logs_at = now
-        state.curves, state.logs = curves, logs
+        state.logs = logs
         self.timelines.polled(logs, now=now)
         self._keys.keep(curves)
 
@@ -313,15 +327,13 @@ class BrokerPoller:
 
     def _poll_serving(self, poll: Poll, *, now: float) -> None:
         state = self.state
-        readers = {
-            (partition, member.rack.rack)
-            for owners in poll.owners.values()
-            for partition, member in owners.items()
-            if member.rack.rack is not None and member.rack.fetches_with_rack
-        }
-        found, gaps = probe.probe(
-            self._wire, probe.due(sorted(readers), state.served, state.cluster, now=now), state.cluster, state.logs
-        )
+        readers: dict[str, set[Partition]] = {}
+        for owners in poll.owners.values():
+            for partition, member in owners.items():
+                if member.rack.rack is not None and member.rack.fetches_with_rack:
+                    readers.setdefault(member.rack.rack, set()).add(partition)
+        due = probe.due(readers, state.served, state.cluster, now=now)
+        found, gaps = probe.probe(self._wire, due, state.cluster, state.logs)
         self.gaps += gaps
         settled = probe.settle(
             found,
@@ -331,7 +343,12 @@ class BrokerPoller:
             rack_aware=self._rack_aware,
             seconds=self._settings.traffic.probe_seconds,
         )
-        state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
+        state.served = {
+            rack: {one: served for one, served in state.served.get(rack, {}).items() if one in partitions}
+            for rack, partitions in readers.items()
+        }
+        for (partition, rack), served in settled.items():
+            state.served.setdefault(rack, {})[partition] = served
 
     def _poll_policies(self, *, now: float) -> None:
         state = self.state

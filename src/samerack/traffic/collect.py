@@ -50,18 +50,19 @@ class Keys:
     """The keys of all partitions that are polled; a `KeyOf`."""
 
     def __init__(self) -> None:
-        self._known: dict[Partition, Partition] = {}
+        self._known: dict[str, list[Partition]] = {}
 
     def __call__(self, topic: str, number: int) -> Partition:
         """Return the key of a partition."""
-        key = (topic, number)
-        return self._known.setdefault(key, key)
+        keys = self._known.setdefault(topic, [])
+        if number >= len(keys):
+            keys.extend((topic, further) for further in range(len(keys), number + 1))
+        return keys[number]
 
     def keep(self, partitions: Iterable[Partition]) -> None:
-        """Forget all others, once they are the majority."""
-        wanted = {partition: partition for partition in partitions}
-        if len(self._known) > 2 * len(wanted):
-            self._known = wanted
+        """Forget the topics of all others."""
+        wanted = {topic for topic, _ in partitions}
+        self._known = {topic: keys for topic, keys in self._known.items() if topic in wanted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,24 +127,24 @@ def offsets(
     """Request the first and end offset of each partition from its leader."""
     questions = [
         question
-        for which in (_LATEST, _EARLIEST)
+        for which in (_EARLIEST, _LATEST)
         for question in _to_leaders(led, partial(_offsets_request, which=which), about=which)
     ]
-    found: dict[int, dict[Partition, int]] = {_LATEST: {}, _EARLIEST: {}}
+    starts: dict[Partition, int] = {}
+    found: dict[Partition, Offsets] = {}
     gaps: list[Gap] = []
     for answer in answered(wire.ask_in_batches(questions), Family.END_OFFSETS, gaps):
         for topic in answer.response.topics:
             for one in topic.partitions:
                 if one.error_code:
                     gaps += refused(Family.END_OFFSETS, str(topic.name), one.error_code)
-                else:
-                    found[answer.question.about][key(topic.name, one.partition_index)] = int(one.offset)
-    earliest = found[_EARLIEST]
-    return {
-        partition: Offsets(start=min(earliest[partition], end), end=end)
-        for partition, end in found[_LATEST].items()
-        if partition in earliest
-    }, gaps
+                    continue
+                partition, offset = key(topic.name, one.partition_index), int(one.offset)
+                if answer.question.about == _EARLIEST:
+                    starts[partition] = offset
+                elif (start := starts.pop(partition, None)) is not None:
+                    found[partition] = Offsets(start=min(start, offset), end=offset)
+    return found, gaps
 
 
 def stable_offsets(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> dict[Partition, int]:

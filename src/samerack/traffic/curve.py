@@ -28,7 +28,7 @@ _STRETCH: Final = Struct("=If")
 _DENSITY: Final = Struct("=f")
 _LARGEST: Final = 2**32 - 1
 _MAX_STRETCHES: Final = 127
-_MERGED_EVERY: Final = 24
+_MERGED_EVERY: Final = 8
 """Merging looks at all stretches, so it waits for so many more: of a log that all keep up with, an hour leaves a dozen,
 and two weeks of polls twenty."""
 

@@ -221,7 +221,7 @@ class Cycle:
             polled_at=now,
             serving=self._poller.serving,
             rack_of=self._poller.rack_of,
-            served=state.served.keys(),
+            served=state.served,
             sampled=self._poller.sizes.sampled_partitions,
             sizes_known=bool(state.curves),
             rack_aware=bool(rack_aware),

@@ -339,15 +339,15 @@ class _Found:
 
     def _too_fast(self) -> set[Partition]:
         """Return the partitions whose steps a reader or a broker cannot have carried, beyond what was just written."""
-        carried: dict[Hashable, list[_Step]] = {}
+        carried: dict[Hashable, list[tuple[_Step, float]]] = {}
         for step in self._steps:
+            size = step.records * self._record_bytes(step.partition)
             for carrier in (step.partition, *self._polls.carriers(step.partition)):
-                carried.setdefault(carrier, []).append(step)
+                carried.setdefault(carrier, []).append((step, size))
         beyond: set[Partition] = set()
         for steps in carried.values():
-            size = sum(step.records * self._record_bytes(step.partition) for step in steps)
-            if size > self._polls.network * max(step.seconds for step in steps):
-                beyond |= {step.partition for step in steps if step.records > step.grown}
+            if sum(size for _, size in steps) > self._polls.network * max(step.seconds for step, _ in steps):
+                beyond |= {step.partition for step, _ in steps if step.records > step.grown}
         return beyond
 
     def _record_bytes(self, partition: Partition) -> float:

@@ -21,6 +21,7 @@ from samerack.traffic.snapshot import Family, Gap
 
 Reader: TypeAlias = tuple[Partition, str]
 """A partition and the rack that a member fetches it with."""
+ServedByRack: TypeAlias = Mapping[str, Mapping[Partition, "Served"]]
 
 FETCH_VERSION: Final = 12
 """Version 13 names topics by id."""
@@ -50,22 +51,25 @@ def guess(cluster: ClusterView, partition: PartitionView, rack: str | None, *, r
     return partition.leader if partition.leader >= 0 else None
 
 
-def due(readers: Iterable[Reader], known: Mapping[Reader, Served], cluster: ClusterView, *, now: float) -> list[Reader]:
-    """Return the readers whose serving broker is unknown, was learned under other metadata, or has expired."""
+def due(
+    readers: Mapping[str, Iterable[Partition]], known: ServedByRack, cluster: ClusterView, *, now: float
+) -> list[Reader]:
+    """Return the readers, given by rack, whose broker is unknown, was learned under other metadata, or has expired."""
     result = []
-    for reader in readers:
-        partition, _ = reader
-        view, served = cluster.partition(*partition), known.get(reader)
-        if view is None or view.leader < 0:
-            continue
-        if served is None or served.view != view or now - served.at >= served.seconds:
-            result.append(reader)
+    for rack, partitions in readers.items():
+        of_rack = known.get(rack, {})
+        for partition in sorted(partitions):
+            view, served = cluster.partition(*partition), of_rack.get(partition)
+            if view is None or view.leader < 0:
+                continue
+            if served is None or served.view != view or now - served.at >= served.seconds:
+                result.append((partition, rack))
     return result
 
 
 def settle(  # noqa: PLR0913 - all that an answer is judged by
     found: Mapping[Reader, int],
-    known: Mapping[Reader, Served],
+    known: ServedByRack,
     cluster: ClusterView,
     *,
     now: float,
@@ -77,7 +81,7 @@ def settle(  # noqa: PLR0913 - all that an answer is judged by
     shared: dict[tuple[int, PartitionView, float], Served] = {}  # of thousands of readers few differ
     for reader, broker in found.items():
         (topic, number), rack = reader
-        view, last, holds = cluster.topics[topic][number], known.get(reader), seconds
+        view, last, holds = cluster.topics[topic][number], known.get(rack, {}).get((topic, number)), seconds
         expected = guess(cluster, view, rack, rack_aware=rack_aware)
         if expected is not None and cluster.brokers.get(broker) != cluster.brokers.get(expected):
             same = last is not None and (last.broker, last.view) == (broker, view)

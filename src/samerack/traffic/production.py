@@ -8,10 +8,12 @@ has a small one, a burst a large one. Pure: no I/O, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from samerack.assignors.problem import FloatArray
 from samerack.traffic.collect import Partition
@@ -26,6 +28,9 @@ _MIN_BLOCKS: Final = 3
 STUDENT: Final = np.array([np.nan, np.nan, np.nan, 2.26, 1.65, 1.43, 1.32, 1.26, 1.21])
 """By the number of blocks: Student's t with one degree of freedom fewer, at two standard errors, divided by two."""
 _MIN_PART: Final = 0.25
+_AT_ONCE: Final = 10_000
+"""Rates of so many partitions: each needs several times the memory of its blocks while it is computed."""
+_NO_ROW: Final = -1
 _LONGEST_STEP_SECONDS: Final = 120.0
 """What was appended in a longer time between two polls (a suspended machine) belongs to no block."""
 
@@ -58,8 +63,10 @@ class Production:
     def __init__(self) -> None:
         self._seconds = np.zeros(0)
         """How long each block is, the oldest first; the last one is filled now."""
-        self._rows: dict[Partition, int] = {}
-        self._blocks = np.zeros((0, 0))
+        self._partitions: tuple[Partition, ...] = ()
+        self._rows: dict[str, array[int]] = {}
+        """The row of each partition, by topic and number."""
+        self._blocks = np.zeros((0, 0), dtype=np.float32)
         """Bytes by partition and block; not a number for blocks that began before the partition was polled."""
         self._block_seconds = 0.0
         self._rates: FloatArray | None = None
@@ -73,33 +80,42 @@ class Production:
             seconds: The time between the two polls; not positive where it is not known.
         """
         counts = 0 < seconds <= _LONGEST_STEP_SECONDS
-        self._keep(appended if counts else [partition for partition in self._rows if partition in appended])
+        self._keep(appended if counts else dict.fromkeys(one for one in self._partitions if one in appended))
         if not counts:
             return
         if not self._seconds.size or self._seconds[-1] >= self._block_seconds:
             self._begin_block()
         self._seconds[-1] += seconds
-        self._blocks[:, -1] += np.fromiter((appended[partition] for partition in self._rows), float, len(self._rows))
+        self._blocks[:, -1] += np.fromiter((appended[one] for one in self._partitions), np.float32)
 
     def rates(self, partitions: Iterable[Partition]) -> dict[Partition, Rate]:
         """Return the rates of those partitions of which they are known."""
         if self._rates is None:
-            self._rates = _rates(self._blocks, self._seconds)
-        known = [(partition, row) for partition in partitions if (row := self._rows.get(partition)) is not None]
+            parts = range(0, max(1, len(self._blocks)), _AT_ONCE)
+            self._rates = np.concatenate([_rates(self._blocks[at : at + _AT_ONCE], self._seconds) for at in parts])
+        known = [(partition, row) for partition in partitions if (row := self._row(partition)) != _NO_ROW]
         rates = self._rates[[row for _, row in known]].tolist() if known else []
         return {partition: Rate(*rate) for (partition, _), rate in zip(known, rates, strict=True) if rate[0] == rate[0]}
 
-    def _keep(self, partitions: Collection[Partition]) -> None:
+    def _row(self, partition: Partition) -> int:
+        topic, number = partition
+        rows = self._rows.get(topic, ())
+        return rows[number] if number < len(rows) else _NO_ROW
+
+    def _keep(self, partitions: Mapping[Partition, object]) -> None:
         """Have a row for each of these, and for no other one."""
         self._rates = None
-        if self._rows.keys() == set(partitions):
+        if len(partitions) == len(self._partitions) and all(one in partitions for one in self._partitions):
             return
-        blocks = np.full((len(partitions), self._seconds.size), np.nan)
-        for row, partition in enumerate(partitions):
-            if (before := self._rows.get(partition)) is not None:
+        blocks = np.full((len(partitions), self._seconds.size), np.nan, dtype=np.float32)
+        rows: dict[str, array[int]] = {}
+        for row, (topic, number) in enumerate(partitions):
+            if (before := self._row((topic, number))) != _NO_ROW:
                 blocks[row] = self._blocks[before]
-        self._rows = {partition: row for row, partition in enumerate(partitions)}
-        self._blocks = blocks
+            of_topic = rows.setdefault(topic, array("i"))
+            of_topic.extend([_NO_ROW] * (number + 1 - len(of_topic)))
+            of_topic[number] = row
+        self._partitions, self._rows, self._blocks = tuple(partitions), rows, blocks
 
     def _begin_block(self) -> None:
         if self._seconds.size == BLOCKS:
@@ -110,10 +126,10 @@ class Production:
             else:
                 self._seconds, self._blocks = self._seconds[1:], self._blocks[:, 1:]
         self._seconds = np.append(self._seconds, 0.0)
-        self._blocks = np.column_stack([self._blocks, np.zeros(len(self._rows))])
+        self._blocks = np.column_stack([self._blocks, np.zeros(len(self._blocks), dtype=np.float32)])
 
 
-def _rates(blocks: FloatArray, seconds: FloatArray) -> FloatArray:
+def _rates(blocks: npt.NDArray[np.float32], seconds: FloatArray) -> FloatArray:
     """Return value, error and seconds of each row of blocks; not numbers where too few blocks are known.
 
     A burst at the border of two blocks is too much for one and too little for the other, and nothing for both: so
@@ -122,7 +138,7 @@ def _rates(blocks: FloatArray, seconds: FloatArray) -> FloatArray:
     known = ~np.isnan(blocks)
     count = known.sum(axis=1)
     whole = np.where(count >= _MIN_BLOCKS, known @ seconds, np.inf)
-    appended = np.where(known, blocks, 0.0)
+    appended = np.where(known, blocks, 0.0).astype(np.float64)
     value = appended.sum(axis=1) / whole
     beyond = appended - known * (value[:, None] * seconds)
     alone = (beyond * beyond).sum(axis=1)

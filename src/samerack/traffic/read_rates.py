@@ -6,11 +6,14 @@ is read in the long run is what is produced (`traffic.production`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import exp
 from typing import Final
 
+import numpy as np
+
+from samerack.assignors.problem import FloatArray
 from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.collect import Partition
 
@@ -26,15 +29,21 @@ _FORGET_SECONDS: Final = 3600.0
 class _Rates:
     """A group's rates, how long they are measured, and how often its partitions were committed in what time."""
 
-    rates: dict[Partition, float] = field(default_factory=dict)
+    partitions: tuple[Partition, ...] = ()
+    figures: FloatArray = field(default_factory=lambda: np.zeros(0))
     age: float = 0.0
     commits: float = 0.0
     partition_seconds: float = 0.0
 
     @property
+    def rates(self) -> dict[Partition, float]:
+        """The rates by partition, which are kept as figures only."""
+        return dict(zip(self.partitions, self.figures.tolist(), strict=True))
+
+    @property
     def smoothing(self) -> float:
         """Time after which an old rate counts for a third; all of it, while there were few commits."""
-        if self.commits <= _COMMITS * len(self.rates):
+        if self.commits <= _COMMITS * len(self.partitions):
             return self.age
         return max(SMOOTHING_SECONDS, _COMMITS * self.partition_seconds / self.commits)
 
@@ -45,10 +54,10 @@ class ReadRates:
     def __init__(self) -> None:
         self._groups: dict[str, _Rates] = {}
 
-    def rate(self, group: str, partition: Partition) -> float | None:
-        """Return the smoothed wire bytes per second."""
+    def rates(self, group: str) -> Mapping[Partition, float]:
+        """Return the smoothed wire bytes per second of a group's partitions, as far as they are known."""
         known = self._groups.get(group)
-        return known.rates.get(partition) if known is not None else None
+        return known.rates if known is not None else {}
 
     def measured(
         self, group: str, parts: Iterable[AttributedBytes], owned: Iterable[Partition], seconds: float
@@ -57,22 +66,26 @@ class ReadRates:
         if seconds <= 0:
             return
         known = self._groups.setdefault(group, _Rates())
+        before = known.rates
         sizes = dict.fromkeys(owned, 0.0)
         commits = 0
         for part in parts:
             sizes[part.partition] = sizes.get(part.partition, 0.0) + part.wire_bytes
             commits += part.records > 0
-        read = sum(known.rates.get(partition, 0.0) > 0 for partition in sizes) if known.age else commits
+        read = sum(before.get(partition, 0.0) > 0 for partition in sizes) if known.age else commits
         kept = exp(-seconds / _FORGET_SECONDS)
         known.commits = known.commits * kept + commits
         known.partition_seconds = known.partition_seconds * kept + max(read, commits) * seconds
         share = seconds / (known.age + seconds)
         if known.smoothing < known.age:
             share = max(share, 1.0 - exp(-seconds / known.smoothing))
-        known.rates = {
-            partition: known.rates.get(partition, size / seconds) * (1.0 - share) + size / seconds * share
-            for partition, size in sizes.items()
-        }
+        known.partitions = tuple(sizes)
+        known.figures = np.array(
+            [
+                before.get(partition, size / seconds) * (1.0 - share) + size / seconds * share
+                for partition, size in sizes.items()
+            ]
+        )
         known.age += seconds
 
     def forget(self, groups: Iterable[str]) -> None:

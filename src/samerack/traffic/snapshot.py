@@ -6,7 +6,7 @@ names, or None where no source knows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
@@ -252,7 +252,7 @@ class GroupTraffic(GroupDescription):
     """
 
     exact_members: frozenset[str] = frozenset()
-    partitions: tuple[PartitionTraffic, ...] = ()
+    partitions: Collection[PartitionTraffic] = ()
     flows: tuple[Flow, ...] = ()
     shares: Shares = Shares()
     lag: Mapping[str, LowerBound[int]] = field(default_factory=dict)

@@ -24,8 +24,8 @@ from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
+from samerack.traffic.partition_rows import PartitionRows
 from samerack.traffic.positions import CommitSpans, named
-from samerack.traffic.probe import Reader
 from samerack.traffic.production import Production
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.snapshot import (
@@ -69,7 +69,8 @@ class ClusterContext:
     polled_at: float
     serving: Serving
     rack_of: Callable[[int | None], str]
-    served: Collection[Reader]
+    served: Mapping[str, Collection[Partition]]
+    """Of which partitions brokers have said who serves a rack."""
     sampled: frozenset[Partition]
     sizes_known: bool
     rack_aware: bool
@@ -168,7 +169,7 @@ class SnapshotBuilder:
             assignor=group.assignor,
             members=tuple(sorted(group.members, key=lambda member: member.id)),
             exact_members=observation.exact_members,
-            partitions=partitions,
+            partitions=PartitionRows(partitions),
             lag=lag_by_key((one.topic, one.lag_records) for one in partitions),
             lag_seconds=oldest_by_key((one.topic, one.lag_seconds) for one in partitions),
             flows=observation.flows,
@@ -193,10 +194,10 @@ class SnapshotBuilder:
             note=group.note,
         )
 
-    def _partitions(self, observation: GroupObservation, context: ClusterContext) -> tuple[PartitionTraffic, ...]:
+    def _partitions(self, observation: GroupObservation, context: ClusterContext) -> list[PartitionTraffic]:
         result = []
         partitions = sorted({*observation.owners, *observation.committed})
-        rates = self._production.rates(partitions)
+        rates, read = self._production.rates(partitions), self._read_rates.rates(observation.group.group)
         for partition in partitions:
             owner = observation.owners.get(partition)
             broker = context.serving(partition, owner)
@@ -215,7 +216,7 @@ class SnapshotBuilder:
                     member=owner.id or None if owner is not None else None,
                     serving_broker=broker,
                     serving_rack=context.rack_of(broker) or None,
-                    bytes_per_second=self._read_rates.rate(observation.group.group, partition),
+                    bytes_per_second=read.get(partition),
                     written_per_second=written.value if written is not None else None,
                     lag_records=records,
                     lag_seconds=seconds,
@@ -223,7 +224,7 @@ class SnapshotBuilder:
                     committed=offset,
                 )
             )
-        return tuple(result)
+        return result
 
     def _solve(self, group: ObservedGroup, context: ClusterContext) -> _Solved:
         cluster = self._cluster(context.view)
@@ -271,7 +272,7 @@ class SnapshotBuilder:
         guessed = any(
             member.rack.rack is not None
             and member.rack.fetches_with_rack
-            and (partition, member.rack.rack) not in context.served
+            and partition not in context.served.get(member.rack.rack, ())
             for partition, member in observation.owners.items()
         )
         racks_unknown = any(member.rack.rack is None for member in group.members) or any(

@@ -19,7 +19,7 @@ _TICKS: Final = 100
 """Steps are in hundredths of a second, of times that are rounded first: no error adds up, and 32 bits hold a year."""
 _STEP: Final = Struct("=II")
 _LARGEST: Final = 2**32 - 1
-_THINNED_EVERY: Final = 16
+_THINNED_EVERY: Final = 8
 """Steps are thinned each time that so many have come: of an hour of polls every five seconds thirty remain."""
 _KEPT_STEPS: Final = 96
 """So many at most remain then: two weeks of polls every five seconds."""

@@ -12,6 +12,8 @@ from math import hypot, log, log2, sqrt
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from samerack.traffic.collect import Partition
 from samerack.traffic.production import Rate, Rates
 from samerack.traffic.rates import level_of, phase_of, weights_of
@@ -29,42 +31,56 @@ _SMALL: Final = 1 / 16
 """A partition with less than this part of the average is as good as empty, and so is one with half of that."""
 
 
+class _Packed:
+    """Rates between two polls: there are two for each partition that a group reads, of hundreds of bytes as objects."""
+
+    __slots__ = ("_figures", "_partitions")
+
+    def __init__(self, rates: Rates) -> None:
+        self._partitions = tuple(rates)
+        self._figures = np.array(list(rates.values()))
+
+    def rates(self) -> dict[Partition, Rate]:
+        return {one: Rate(*row) for one, row in zip(self._partitions, self._figures.tolist(), strict=True)}
+
+
 @dataclass(slots=True)
 class _GroupWeights:
     """One group's rates and weights; `weights` is None until the rates are known well enough.
 
-    `weighed` are the rates that the weights were made from, or the same known better.
+    `weighed` are the rates that the weights were made from, or the same known better; `levels` are in their order.
     """
 
-    rates: Rates
-    weighed: dict[Partition, Rate] = field(default_factory=dict)
-    levels: dict[Partition, int] = field(default_factory=dict)
+    rates: _Packed
+    weighed: _Packed = field(default_factory=lambda: _Packed({}))
+    levels: tuple[int, ...] = ()
     phase: float = 0.0
     weights: Weights | None = None
 
     def take(self, rates: Rates) -> None:
         """Take new rates, and weigh anew by those that have changed or were not whole before."""
-        self.rates = rates
-        if not self.weighed and not _are_sure(rates.values()):
+        self.rates = _Packed(rates)
+        before = self.weighed.rates()
+        if not before and not _are_sure(rates.values()):
             return
-        if not self.weighed or have_changed(self.weighed, rates):
+        if not before or have_changed(before, rates):
             self.phase = phase_of(rate.value for rate in rates.values())
-            self._weigh(dict(rates), {})
-        elif (weighed := _completed(self.weighed, rates)) != self.weighed:
-            self._weigh(weighed, self.levels)
-        else:
-            self.weighed = _sharpened(self.weighed, rates)
+            self._weigh(rates, {}, {})
+        elif (weighed := _completed(before, rates)) != before:
+            self._weigh(weighed, before, dict(zip(before, self.levels, strict=True)))
+        elif (weighed := _sharpened(before, rates)) is not before:
+            self.weighed = _Packed(weighed)
 
-    def _weigh(self, weighed: dict[Partition, Rate], levels: Mapping[Partition, int]) -> None:
+    def _weigh(self, weighed: Rates, before: Rates, levels: Mapping[Partition, int]) -> None:
         """Make the weights of rates; a partition keeps its level of before while its rate is the same."""
-        self.levels = {
+        now = {
             partition: level
-            if (level := levels.get(partition)) is not None and rate is self.weighed.get(partition)
+            if (level := levels.get(partition)) is not None and rate is before.get(partition)
             else level_of(rate.value, level, phase=self.phase)
             for partition, rate in weighed.items()
         }
-        self.weighed = weighed
-        weights = _weights(self.levels)
+        self.weighed, self.levels = _Packed(weighed), tuple(now.values())
+        weights = _weights(now)
         if weights != self.weights and any(rate.value for rate in weighed.values()):
             self.weights = weights
 
@@ -83,12 +99,12 @@ class WeightBook:
     def rates(self, group: str) -> Rates | None:
         """Return what is written to the group's partitions; None until it has weights."""
         known = self._groups.get(group)
-        return known.rates if known is not None and known.weights is not None else None
+        return known.rates.rates() if known is not None and known.weights is not None else None
 
     def measured(self, group: str, rates: Rates) -> None:
         """Take the rates of the partitions that a group owns, as far as they are known."""
         if rates:
-            self._groups.setdefault(group, _GroupWeights(rates)).take(rates)
+            self._groups.setdefault(group, _GroupWeights(_Packed(rates))).take(rates)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samerack.traffic.probe import Reader, Served, due, guess, settle
+from samerack.traffic.probe import Served, due, guess, settle
 from tests.unit.agent.values import partition, view_of
 
 VIEW = partition(1, 2, 3, in_sync=(1, 2))
@@ -26,15 +26,15 @@ def test_the_leader_serves_its_own_rack() -> None:
 
 def test_readers_are_asked_for_when_something_changed() -> None:
     """A new reader, another leader or in-sync set, and an old answer are asked for, but not without a leader."""
-    reader = (("t", 0), "b")
+    reader, readers = (("t", 0), "b"), {"b": [("t", 0)]}
     cluster = view_of(t=[VIEW])
-    known = {reader: Served(broker=2, view=VIEW, at=100.0, seconds=60.0)}
-    assert due([reader], {}, cluster, now=100.0) == [reader]
-    assert due([reader], known, cluster, now=130.0) == []
-    assert due([reader], known, cluster, now=160.0) == [reader]
-    assert due([reader], known, view_of(t=[partition(1, 2, 3)]), now=100.0) == [reader]
-    assert due([reader], {}, view_of(t=[partition(1, leader=-1)]), now=100.0) == []
-    assert due([(("gone", 0), "b")], {}, cluster, now=100.0) == []
+    known = {"b": {("t", 0): Served(broker=2, view=VIEW, at=100.0, seconds=60.0)}}
+    assert due(readers, {}, cluster, now=100.0) == [reader]
+    assert due(readers, known, cluster, now=130.0) == []
+    assert due(readers, known, cluster, now=160.0) == [reader]
+    assert due(readers, known, view_of(t=[partition(1, 2, 3)]), now=100.0) == [reader]
+    assert due(readers, {}, view_of(t=[partition(1, leader=-1)]), now=100.0) == []
+    assert due({"b": [("gone", 0)]}, {}, cluster, now=100.0) == []
 
 
 def test_an_unexpected_answer_is_asked_for_again_soon() -> None:
@@ -42,12 +42,13 @@ def test_an_unexpected_answer_is_asked_for_again_soon() -> None:
     reader = (("t", 0), "b")
     cluster = view_of(t=[VIEW])
 
-    def updated(broker: int, known: dict[Reader, Served]) -> Served:
+    def updated(broker: int, last: Served | None = None) -> Served:
+        known = {"b": {("t", 0): last}} if last is not None else {}
         return settle({reader: broker}, known, cluster, now=0.0, rack_aware=True, seconds=60.0)[reader]
 
-    first = updated(1, {})
-    again = updated(1, {reader: first})
+    first = updated(1)
+    again = updated(1, first)
     assert first.seconds < 10
     assert again.seconds == 2 * first.seconds
-    assert updated(1, {reader: Served(broker=1, view=VIEW, at=0.0, seconds=50.0)}).seconds == 60.0
-    assert updated(2, {reader: again}).seconds == 60.0
+    assert updated(1, Served(broker=1, view=VIEW, at=0.0, seconds=50.0)).seconds == 60.0
+    assert updated(2, again).seconds == 60.0

@@ -39,7 +39,7 @@ CONTEXT = ClusterContext(
     polled_at=0.0,
     serving=lambda *_: 1,
     rack_of=lambda _: "a",
-    served=frozenset({(("t", 0), "a")}),
+    served={"a": [("t", 0)]},
     sampled=frozenset(),
     sizes_known=True,
     rack_aware=True,
@@ -90,7 +90,7 @@ def test_each_cause_has_its_sentence() -> None:
     assert spots(seen(rack=replace(NOWHERE, foreign="cellar", fetches_with_rack=True))) == {BlindSpot.RACKS_UNKNOWN}
     assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
     assert spots(seen(), replace(CONTEXT, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
-    assert spots(seen(), replace(CONTEXT, served=frozenset())) == {BlindSpot.SERVING_GUESSED}
+    assert spots(seen(), replace(CONTEXT, served={})) == {BlindSpot.SERVING_GUESSED}
     assert spots(seen(streams=replace(CLIENT, standby=("0_1",)))) == {BlindSpot.STATE}
 
 
@@ -99,7 +99,8 @@ def test_the_age_of_what_is_not_read_is_that_of_the_timeline() -> None:
     context = replace(CONTEXT, logs={("t", 0): Offsets(start=0, end=20)}, polled_at=105.0)
     timeline = extend(extend(None, at=100, end=0), at=105, end=20)
     built = builder().build(seen(), replace(context, timelines={("t", 0): timeline}))
-    assert (built.partitions[0].lag_records, built.partitions[0].lag_seconds) == (15, 3.75)
+    (shown,) = built.partitions
+    assert (shown.lag_records, shown.lag_seconds) == (15, 3.75)
     assert built.lag_seconds == {"t": LowerBound(value=3.75)}
     for unknown in (context, replace(CONTEXT, timelines={("t", 0): timeline})):
         assert builder().build(seen(), unknown).lag_seconds == {"t": LowerBound(unknown=1)}

@@ -124,9 +124,9 @@ def test_an_idle_partition_keeps_one_step() -> None:
 def test_resting_partitions_are_as_if_each_poll_was_added(growths: list[tuple[tuple[int | None, int | None]]]) -> None:
     """`Timelines` adds what it needs of polls without growth: ages are those of all polls; None is a missing answer.
 
-    Steps are thinned each time that sixteen have come, which is not at the same poll: then within their bounds.
+    Steps are thinned each time that eight have come, which is not at the same poll: then within their bounds.
     """
-    close = 0.0 if len(growths) < 16 else 0.2
+    close = 0.0 if len(growths) < 8 else 0.2
     timelines, eager, ends, at = Timelines(), dict[Partition, Timeline](), {ONE: 0, OTHER: 0}, 0.0
     for (growth,) in growths:
         at += POLL_SECONDS

@@ -203,7 +203,7 @@ def test_kafka_streams_shows_its_tasks() -> None:
 def test_unknown_rates_and_owners_are_left_out() -> None:
     """A topic without rates has none, and a partition without an owner has none."""
     one = group()
-    unread = tuple(replace(part, member=None, bytes_per_second=None) for part in one.partitions[:5])
+    unread = tuple(replace(part, member=None, bytes_per_second=None) for part in list(one.partitions)[:5])
     (topic,) = state_record(replace(one, partitions=unread), snapshot(one).cluster).topics
     assert topic.owner == (-1,) * 6
     assert topic.bytes_per_second == ()
