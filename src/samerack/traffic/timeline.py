@@ -20,7 +20,7 @@ _TICKS: Final = 100
 _STEP: Final = Struct("=II")
 _LARGEST: Final = 2**32 - 1
 _THINNED_EVERY: Final = 8
-"""Steps are thinned each time that so many have come: of an hour of polls every five seconds thirty remain."""
+"""Steps are thinned each time that so many have come: of an hour of polls every five seconds 45 remain."""
 _KEPT_STEPS: Final = 96
 """So many at most remain then: two weeks of polls every five seconds."""
 _SHARE_OF_AGE: Final = 5
