@@ -50,19 +50,18 @@ class Keys:
     """The keys of all partitions that are polled; a `KeyOf`."""
 
     def __init__(self) -> None:
-        self._known: dict[str, list[Partition]] = {}
+        self._known: dict[Partition, Partition] = {}
 
     def __call__(self, topic: str, number: int) -> Partition:
-        """Return the key of a partition."""
-        keys = self._known.setdefault(topic, [])
-        if number >= len(keys):
-            keys.extend((topic, further) for further in range(len(keys), number + 1))
-        return keys[number]
+        """Return the key of a partition; a member's assignment may have any number, also one that no topic has."""
+        key = (topic, number)
+        return self._known.setdefault(key, key)
 
     def keep(self, partitions: Iterable[Partition]) -> None:
-        """Forget the topics of all others."""
-        wanted = {topic for topic, _ in partitions}
-        self._known = {topic: keys for topic, keys in self._known.items() if topic in wanted}
+        """Forget all others, once they are the majority."""
+        wanted = {partition: partition for partition in partitions}
+        if len(self._known) > 2 * len(wanted):
+            self._known = wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

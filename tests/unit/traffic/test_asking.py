@@ -155,6 +155,14 @@ def test_a_partition_has_one_key() -> None:
     assert keys("topic", 2) is kept
 
 
+@pytest.mark.parametrize("number", [-1, 2**31 - 1])
+def test_a_partition_that_no_topic_has_needs_one_key(number: int) -> None:
+    """Members' assignments are their own bytes: keys up to that number would fill the agent's memory."""
+    keys = Keys()
+    keys("t", 0)
+    assert keys("t", number) == ("t", number)
+
+
 def test_where_a_share_group_goes_on_stands_for_its_commits() -> None:
     """Brokers keep it, by another request than commits (KIP-932); a partition that nobody has read yet has none."""
 
