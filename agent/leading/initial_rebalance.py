@@ -135,6 +135,11 @@ class InitialRebalance:
         """Whether anything may be done now or later."""
         return self.clock() < self.until and self._evictions < _MAX_EVICTIONS
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether nobody can lead but the agent, whoever joins from now on; see `_newcomers`."""
+        return self._evictions > 0 and self._suspects is not None and not self._suspects
+
     def turn(self, member: Membership, view: GroupView) -> bool:
         """Join again for its position, or evict members that may lead instead of the agent, whose JoinGroup is parked.
 

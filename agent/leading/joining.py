@@ -30,6 +30,7 @@ from samerack.cluster.view import changed_topics
 PARKED_SECONDS: Final = 0.15
 """While JoinGroup is parked the group is described this often: only the description has the hosts of new members."""
 _JOIN_SECONDS: Final = 0.15
+_DECIDED_SECONDS: Final = 0.5
 
 
 class Joining:
@@ -97,10 +98,12 @@ class Joining:
 
     def _join_seconds(self) -> float:
         """Return how long to wait for the JoinGroup response at a time: not beyond the time of an eviction."""
-        now = self._parts.clock()
-        if self._initial_rebalance is None or self._initial_rebalance.begin <= now:
+        initial, now = self._initial_rebalance, self._parts.clock()
+        if initial is None:
             return _JOIN_SECONDS
-        return min(_JOIN_SECONDS, self._initial_rebalance.begin - now)
+        if initial.is_decided:  # it stays open for seconds, and nothing is left to do in it
+            return max(_JOIN_SECONDS, min(_DECIDED_SECONDS, initial.until - now))
+        return min(_JOIN_SECONDS, initial.begin - now) if initial.begin > now else _JOIN_SECONDS
 
     def joined(self, *, initial: bool = False) -> None:
         """Report the result after SyncGroup, which may be that of the initial rebalance.

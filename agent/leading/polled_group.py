@@ -7,6 +7,7 @@ that the group is polled again before anything else is decided.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from kafka import errors as kafka_errors
 
@@ -18,6 +19,9 @@ from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import GroupView
 from samerack.cluster.member_order import is_first
 from samerack.cluster.refusals import is_refusal
+
+_RESTING_SHARE: Final = 5
+"""A group that needs nothing is polled this many times less often."""
 
 
 class PolledGroup:
@@ -35,23 +39,32 @@ class PolledGroup:
         self.stable_at: float | None = None
         """When the group was Stable with the agent in it, monotonic seconds; None after a rebalance or `forget`."""
         self._poll_at = float("-inf")
+        self.is_resting = False
+        """Whether the group needed nothing at its last poll, so that the next one is due later."""
         self.forget()
 
     @property
-    def is_due(self) -> bool:
-        """Whether the group is to be polled now."""
-        return self._parts.clock() >= self._poll_at
+    def due_seconds(self) -> float:
+        """In how many seconds the next poll is due; at most 0 if it is due now."""
+        return self._poll_at - self._parts.clock()
 
     def forget(self) -> None:
         """Drop what was seen, so that the group is polled again before anything is decided."""
         self.view = self.others = self.stable_at = None
         self._poll_at = float("-inf")
+        self.is_resting = False
         self._parts.evaluator.forget()
         self._parts.admission.forget()
 
     def poll_within(self, seconds: float) -> None:
         """Make the next poll due after this time at the latest."""
         self._poll_at = min(self._poll_at, self._parts.clock() + seconds)
+
+    def rest(self) -> None:
+        """Poll the group less often: it needs nothing, and heartbeats report each of its rebalances at once."""
+        if not self.is_resting:
+            self._poll_at += (_RESTING_SHARE - 1) * self._parts.settings.watch.group_seconds
+            self.is_resting = True
 
     def poll(self) -> GroupView | None:
         """Poll the group once; return the description, or None if the poll failed.
@@ -63,7 +76,7 @@ class PolledGroup:
             KafkaError: The brokers refuse to describe the group, or the membership must end.
         """
         pause = self._parts.settings.watch.group_seconds
-        self._poll_at = self._parts.clock() + pause
+        self._poll_at, self.is_resting = self._parts.clock() + pause, False
         try:
             view = self._member.describe()
         except kafka_errors.KafkaError as error:

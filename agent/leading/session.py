@@ -28,6 +28,8 @@ from samerack.cluster.member_order import is_led_unknowingly
 from samerack.planning.coverage import denied_topics_reason, unreadable_member_reason
 
 TURN_SECONDS: Final = 0.2
+_RESTING_SECONDS: Final = 1.0
+"""The longest pause in a group that is as it should be: what needs an answer sooner wakes the thread."""
 _COMMITS_SECONDS: Final = 2.0
 _HELD_JOIN_SECONDS: Final = 0.02
 """How long one wait for the JoinGroup response takes while a takeover delays the group."""
@@ -43,6 +45,8 @@ class Session:
         self.member = member
         self._group = PolledGroup(parts, member)
         self._joining = Joining(parts, member, self._group, sighting)
+        self._decided: Evaluation | None = None
+        """The last evaluation that was decided about while the agent led."""
         self.is_alone = False
         """Whether the JoinGroup response names only the agent."""
 
@@ -92,7 +96,7 @@ class Session:
         self._release_orphans()
         if self._parts.takeovers.is_under_way:
             return self._take_over()
-        if group.is_due:
+        if group.due_seconds <= 0:
             group.poll()
         self._parts.takeovers.sees(group.view)
         self._handle_loss()
@@ -137,7 +141,7 @@ class Session:
             BackOffError: One needs it.
         """
         group = self._group
-        may_be_old = group.is_due or (group.view is not None and group.view.stable)
+        may_be_old = group.due_seconds <= 0 or (group.view is not None and group.view.stable)
         if may_be_old and self._parts.admission.max_size is not None:
             group.poll()
             group.poll_within(PARKED_SECONDS)
@@ -181,6 +185,11 @@ class Session:
         evaluation = self._evaluate(others)
         if evaluation is None:
             return TURN_SECONDS
+        if self._group.is_resting:
+            if evaluation is not self._decided:
+                self._group.poll_within(0.0)  # decided is by what the group is now
+            return self._resting_seconds()
+        self._decided = evaluation
         decision, news = self._parts.evaluator.decide(evaluation)
         self._ask_for_commits()
         if news:
@@ -191,7 +200,14 @@ class Session:
             self._joining.asked = True
             self.member.trigger(decision.reason.value)
             return 0.0
-        return TURN_SECONDS
+        if decision.action is Action.NOTHING:
+            self._group.rest()
+        return self._resting_seconds()
+
+    def _resting_seconds(self) -> float:
+        """Return the pause in a group that needs nothing: until its next poll."""
+        due = self._group.due_seconds
+        return min(_RESTING_SECONDS, max(TURN_SECONDS, due)) if due > 0 else 0.0
 
     def _evaluate(self, others: GroupView) -> Evaluation | None:
         leading = self._reporter.role == LEADING
@@ -244,7 +260,7 @@ class Session:
             self._report_return()
             self._group.forget()
             return 0.0
-        return TURN_SECONDS
+        return self._resting_seconds()
 
     def _report_return(self) -> None:
         """Report a rebalance if the agent asked the group's leader to reassign partitions given to the agent."""

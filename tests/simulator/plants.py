@@ -95,7 +95,7 @@ def _turn(self: Any, session: Any, _membership: Any) -> None:
 
 
 def _poll(self: Any) -> Any:
-    self._poll_at = self._parts.clock() + self._parts.settings.watch.group_seconds
+    self._poll_at, self.is_resting = self._parts.clock() + self._parts.settings.watch.group_seconds, False
     view = self._member.describe()
     self._see(view)
     return view

@@ -16,7 +16,7 @@ from kafka.net.compat import KafkaNetClient
 
 from samerack.common.attempts import REQUESTS, Attempts
 
-SLICE_SECONDS: Final = 0.1
+SLICE_SECONDS: Final = 0.15
 """A thread that waits for a response checks this often whether its membership must end."""
 _REPORT_SECONDS: Final = 10.0
 """The same failure is reported again after this time at the earliest."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 from samerack.cluster.group_record import member_bytes
@@ -24,6 +25,10 @@ EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 STABLE: Final = "Stable"
 FORMING_STATE: Final = "PreparingRebalance"
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
+
+_MAX_REMEMBERED: Final = 1024
+_MAX_REMEMBERED_BYTES: Final = 2048
+"""Of what members sent and were assigned this much is remembered decoded, each of this size at most."""
 
 
 def member_key(member_id: str, instance_id: str | None) -> str:
@@ -95,6 +100,19 @@ class GroupView:
         return self.state == STABLE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decoded:
+    """A member's subscription and assignment, as fields of `MemberView`."""
+
+    subscription: Subscription | None = None
+    assigned: TopicPartitions = NO_PARTITIONS
+    given_data: bytes = b""
+    unreadable: str | None = None
+
+
+_NOT_DECODED: Final = _Decoded()
+
+
 def view_group(described: DescribedGroup) -> GroupView:
     """Return one group, its members in the broker's order."""
     consumer = described.protocol_type == CONSUMER
@@ -109,30 +127,21 @@ def view_group(described: DescribedGroup) -> GroupView:
 
 def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
     """Return one member, decoded if the group uses the consumer protocol."""
-    subscription: Subscription | None = None
-    assigned, given_data = NO_PARTITIONS, b""
-    unreadable = None
-    if consumer and described.member_metadata:
-        try:
-            subscription = decode_subscription(bytes(described.member_metadata))
-        except ProtocolError as error:
-            unreadable = f"subscription: {error}"
-    if consumer and described.member_assignment:
-        try:
-            assignment = decode_assignment(bytes(described.member_assignment))
-            assigned, given_data = assignment.partitions, assignment.user_data or b""
-        except ProtocolError as error:
-            unreadable = "; ".join(filter(None, (unreadable, f"assignment: {error}")))
+    decoded = _NOT_DECODED
+    if consumer:
+        metadata, assignment = bytes(described.member_metadata), bytes(described.member_assignment)
+        is_small = len(metadata) + len(assignment) <= _MAX_REMEMBERED_BYTES
+        decoded = (_decoded if is_small else _decoded.__wrapped__)(metadata, assignment)
     return MemberView(
         id=described.member_id,
         instance_id=described.group_instance_id or None,
         client_id=described.client_id,
         client_host=described.client_host.rpartition("/")[2],  # Java's InetAddress: NAME/ADDRESS, the name often empty
-        subscription=subscription,
-        assigned=assigned,
-        unreadable=unreadable,
+        subscription=decoded.subscription,
+        assigned=decoded.assigned,
+        unreadable=decoded.unreadable,
         has_assignment=bool(described.member_assignment),
-        given_data=given_data,
+        given_data=decoded.given_data,
         record_bytes=member_bytes(
             described.member_id,
             described.group_instance_id,
@@ -140,6 +149,30 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
             len(described.member_metadata) + len(described.member_assignment),
         ),
     )
+
+
+@lru_cache(maxsize=_MAX_REMEMBERED)
+def _decoded(metadata: bytes, assignment: bytes) -> _Decoded:
+    """Decode what one member of a consumer group sent and was assigned; either may be empty.
+
+    Groups are described every second and hardly change: what is remembered is also the same object, which makes
+    comparing two descriptions cheap.
+    """
+    subscription: Subscription | None = None
+    assigned, given_data = NO_PARTITIONS, b""
+    unreadable = None
+    if metadata:
+        try:
+            subscription = decode_subscription(metadata)
+        except ProtocolError as error:
+            unreadable = f"subscription: {error}"
+    if assignment:
+        try:
+            decoded = decode_assignment(assignment)
+            assigned, given_data = decoded.partitions, decoded.user_data or b""
+        except ProtocolError as error:
+            unreadable = "; ".join(filter(None, (unreadable, f"assignment: {error}")))
+    return _Decoded(subscription=subscription, assigned=assigned, given_data=given_data, unreadable=unreadable)
 
 
 def endangers(group: GroupView) -> bool:

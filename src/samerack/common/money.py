@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from importlib import resources
 from typing import Any, Final
 
@@ -63,8 +64,9 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")))
 
 
+@cache
 def shipped(name: str) -> PriceTable:
-    """Load the table of this name.
+    """Load the table of this name, once.
 
     Raises:
         SettingsError: There is no such table.

@@ -36,6 +36,8 @@ log = structlog.get_logger("traffic")
 
 _SHARE_OF_TIME: Final = 3
 """A poll may take a third of the time at most."""
+_SHARE_OF_HASTE: Final = 10
+"""While new groups are found every second, each is a new claim: polls that claims hasten take a tenth of the time."""
 _STANDBY_SHARE: Final = 6
 """An agent that counts no group polls this many times less often, and only for the members that report to it."""
 
@@ -87,6 +89,7 @@ class TrafficWatch(Service):
             leadership=self._leadership,
         )
         self._asked = False
+        self._min_pause = 0.0
         self._held: AbstractSet[object] = frozenset()
         self._leadership.listen(self._elected)
         self._last_reported: frozenset[Gap] = frozenset()
@@ -107,7 +110,7 @@ class TrafficWatch(Service):
 
     def turn(self) -> float:
         """Poll once, unless this agent stands by and nobody reports to it; return the pause."""
-        started = time.monotonic()
+        started, self._min_pause = time.monotonic(), 0.0
         asked, self._asked = self._asked, False
         if not asked and not self._is_needed(now=started):
             self._wire.close()
@@ -115,10 +118,14 @@ class TrafficWatch(Service):
             return self._settings.poll_seconds
         self.poll()
         took = time.monotonic() - started
-        return max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
+        pause = max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
+        self._min_pause = min(pause, took * (_SHARE_OF_HASTE - 1))
+        return pause
 
     def rest(self, seconds: float) -> None:
         """Wait for the next turn: a standby's is rare, unless a client's report needs a newer poll."""
+        self._stopping.wait(self._min_pause)
+        seconds -= self._min_pause
         for _ in range(_STANDBY_SHARE):
             if self._wake.wait(seconds) or self._asked or self._leadership.claims.counts_groups:
                 break

@@ -58,6 +58,18 @@ def test_what_cannot_be_decoded_leaves_the_rest_readable(
     assert bool(seen.unreadable) == bool(reasons)
 
 
+def test_what_is_described_again_is_not_decoded_again() -> None:
+    """Groups are described every second and hardly change; large assignments are not kept in memory for that."""
+    large = encode_assignment(Assignment(version=1, partitions=from_pairs([("t", number) for number in range(600)])))
+    for assignment, is_same in ((READABLE[1], True), (large, False)):
+        first, second = (
+            view_member(Described(member_metadata=READABLE[0], member_assignment=assignment), consumer=True)
+            for _ in range(2)
+        )
+        assert first == second
+        assert (first.assigned is second.assigned) is is_same
+
+
 @pytest.mark.parametrize(
     ("host", "address"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from samerack.election.counting import EVERYTHING, NOTHING, Claims
@@ -52,4 +54,22 @@ def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     watch._asked = True
     watch.turn()
     assert len(polls) == 2
+    watch.close()
+
+
+def test_claims_hasten_polls_no_more_than_their_length_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new group of a pattern is a claim: during a hundred births the agent polled all groups twice a second."""
+    settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
+    leadership = _Elected()
+    leadership.held = EVERYTHING
+    watch = TrafficWatch(
+        settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=lambda: True, leadership=leadership
+    )
+    monkeypatch.setattr(watch, "poll", lambda: time.sleep(0.02))
+    pause = watch.turn()
+    watch.wake()
+    begun = time.monotonic()
+    watch.rest(pause)
+    waited = time.monotonic() - begun
+    assert 9 * 0.02 <= waited < pause
     watch.close()

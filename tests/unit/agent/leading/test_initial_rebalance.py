@@ -199,6 +199,26 @@ def test_who_is_about_to_be_evicted_is_passed_on_before_the_request() -> None:
     assert attempt.heard == [(("a", AGENT.id, "b"), ("a",), 0)]
 
 
+@pytest.mark.parametrize(
+    ("turns", "decided"),
+    [
+        ([], False),
+        ([(A, AGENT)], False),
+        ([(A, AGENT), (AGENT,)], True),
+        ([(A, AGENT), (AGENT, B)], True),
+        ([(A, AGENT), (B, AGENT)], False),
+        ([(A, AGENT), (B, AGENT), (B, AGENT, C), (AGENT, C)], True),
+    ],
+    ids=["not begun", "evicted a moment ago", "alone", "one behind it", "one before it", "that one evicted too"],
+)
+def test_it_is_decided_once_nobody_else_can_lead(turns: list[tuple[MemberView, ...]], decided: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Then the group is described less often until the rebalance ends: a hundred births a minute are few requests."""
+    attempt = Attempt(A)
+    for members in turns:
+        attempt.turn(*members)
+    assert attempt.initial_rebalance.is_decided is decided
+
+
 def test_evictions_end() -> None:
     """After three, or a refused one, the agent may be a follower; a member that has left meanwhile is no failure."""
     others = [replace(member(f"m{number}"), subscription=None) for number in range(20)]

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import pytest
 from hypothesis import settings
 
+from tests.simulator import broker
 from tests.simulator.agent import simulated
 from tests.simulator.deploys import restarts_until_led
 from tests.simulator.desk import play
@@ -160,6 +162,26 @@ def test_an_agent_that_has_left_a_group_without_consumers_waits_for_nothing() ->
         world.settle()
         assert not world.agents[0].ids()
         assert not world.agents[0].waits
+
+
+# groups that need nothing
+
+
+def test_a_group_that_needs_nothing_is_described_every_five_seconds() -> None:
+    """Once a second was a hundred requests a second for a hundred groups; when racks change it is described at once."""
+    with _world(initial_delay_ms=3000) as world, mock.patch.object(broker, "describe", wraps=broker.describe) as asked:
+        world.start_agent(0)
+        world.settle()
+        for rack in RACKS:
+            world.join("java", rack)
+        world.settle()
+        asked.reset_mock()
+        world.wait(20_000)
+        assert asked.call_count in range(3, 6)
+        asked.reset_mock()
+        world.restless_racks(1, 4000)
+        assert asked.call_count >= 2
+        world.settle()  # and reads by the new racks
 
 
 # groups of limited size
