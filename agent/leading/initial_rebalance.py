@@ -138,7 +138,7 @@ class InitialRebalance:
     @property
     def is_decided(self) -> bool:
         """Whether nobody can lead but the agent, whoever joins from now on; see `_newcomers`."""
-        return self._evictions > 0 and self._suspects is not None and not self._suspects
+        return self._suspects == frozenset()
 
     def turn(self, member: Membership, view: GroupView) -> bool:
         """Join again for its position, or evict members that may lead instead of the agent, whose JoinGroup is parked.

@@ -31,6 +31,7 @@ PARKED_SECONDS: Final = 0.15
 """While JoinGroup is parked the group is described this often: only the description has the hosts of new members."""
 _JOIN_SECONDS: Final = 0.15
 _DECIDED_SECONDS: Final = 0.5
+"""How long to wait at a time in an initial rebalance that only the agent can lead."""
 
 
 class Joining:
@@ -101,7 +102,7 @@ class Joining:
         initial, now = self._initial_rebalance, self._parts.clock()
         if initial is None:
             return _JOIN_SECONDS
-        if initial.is_decided:  # it stays open for seconds, and nothing is left to do in it
+        if initial.is_decided:
             return max(_JOIN_SECONDS, min(_DECIDED_SECONDS, initial.until - now))
         return min(_JOIN_SECONDS, initial.begin - now) if initial.begin > now else _JOIN_SECONDS
 

@@ -187,7 +187,7 @@ class Session:
             return TURN_SECONDS
         if self._group.is_resting:
             if evaluation is not self._decided:
-                self._group.poll_within(0.0)  # decided is by what the group is now
+                self._group.poll_within(0.0)  # a decision needs the group as it is now
             return self._resting_seconds()
         self._decided = evaluation
         decision, news = self._parts.evaluator.decide(evaluation)

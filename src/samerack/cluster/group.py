@@ -28,7 +28,7 @@ EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
 
 _MAX_REMEMBERED: Final = 1024
 _MAX_REMEMBERED_BYTES: Final = 2048
-"""Of what members sent and were assigned this much is remembered decoded, each of this size at most."""
+"""How many decoded subscriptions with assignments are kept in memory, and how large one of them may be encoded."""
 
 
 def member_key(member_id: str, instance_id: str | None) -> str:
@@ -104,13 +104,10 @@ class GroupView:
 class _Decoded:
     """A member's subscription and assignment, as fields of `MemberView`."""
 
-    subscription: Subscription | None = None
-    assigned: TopicPartitions = NO_PARTITIONS
-    given_data: bytes = b""
-    unreadable: str | None = None
-
-
-_NOT_DECODED: Final = _Decoded()
+    subscription: Subscription | None
+    assigned: TopicPartitions
+    given_data: bytes
+    unreadable: str | None
 
 
 def view_group(described: DescribedGroup) -> GroupView:
@@ -127,11 +124,10 @@ def view_group(described: DescribedGroup) -> GroupView:
 
 def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
     """Return one member, decoded if the group uses the consumer protocol."""
-    decoded = _NOT_DECODED
-    if consumer:
-        metadata, assignment = bytes(described.member_metadata), bytes(described.member_assignment)
-        is_small = len(metadata) + len(assignment) <= _MAX_REMEMBERED_BYTES
-        decoded = (_decoded if is_small else _decoded.__wrapped__)(metadata, assignment)
+    metadata = bytes(described.member_metadata) if consumer else b""
+    assignment = bytes(described.member_assignment) if consumer else b""
+    is_small = len(metadata) + len(assignment) <= _MAX_REMEMBERED_BYTES
+    decoded = (_decoded if is_small else _decoded.__wrapped__)(metadata, assignment)
     return MemberView(
         id=described.member_id,
         instance_id=described.group_instance_id or None,

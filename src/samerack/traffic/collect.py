@@ -57,11 +57,10 @@ class Keys:
         key = (topic, number)
         return self._known.setdefault(key, key)
 
-    def keep(self, partitions: Iterable[Partition]) -> None:
+    def keep(self, partitions: Collection[Partition]) -> None:
         """Forget all others, once they are the majority."""
-        wanted = {partition: partition for partition in partitions}
-        if len(self._known) > 2 * len(wanted):
-            self._known = wanted
+        if len(self._known) > 2 * len(partitions):
+            self._known = {partition: partition for partition in partitions}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 
 import pytest
 
 from samerack.election.counting import EVERYTHING, NOTHING, Claims
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.loading import load
+from samerack.traffic import watch as watch_module
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import TrafficSnapshot
@@ -65,11 +66,17 @@ def test_claims_hasten_polls_no_more_than_their_length_allows(monkeypatch: pytes
     watch = TrafficWatch(
         settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=lambda: True, leadership=leadership
     )
-    monkeypatch.setattr(watch, "poll", lambda: time.sleep(0.02))
+    clock, waited = [0.0], list[float]()
+    monkeypatch.setattr(watch_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(watch, "_stopping", SimpleNamespace(wait=waited.append))
+
+    def poll() -> None:
+        clock[0] += 0.02
+
+    monkeypatch.setattr(watch, "poll", poll)
     pause = watch.turn()
     watch.wake()
-    begun = time.monotonic()
     watch.rest(pause)
-    waited = time.monotonic() - begun
-    assert 9 * 0.02 <= waited < pause
+    assert waited == pytest.approx([9 * 0.02])
+    assert waited[0] < pause
     watch.close()
