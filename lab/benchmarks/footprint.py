@@ -174,6 +174,8 @@ def hour() -> Found:
         reading = threading.Thread(target=lambda: passed.extend(map(int, process.stdout or ())))
         reading.start()
         while not passed:
+            if process.poll() is not None:
+                raise SystemExit(f"the simulated agent ended with {process.returncode} before its first poll")
             time.sleep(_SAMPLE_SECONDS)
         found["begin"] = peak = _memory(process.pid)
         begun = _processor_seconds(process.pid)

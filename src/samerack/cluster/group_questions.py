@@ -12,7 +12,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.cluster.wire import Question, chunked
+from samerack.cluster.wire import Question, chunked, in_turns
 
 GroupType: TypeAlias = Literal["classic", "consumer", "streams", "share"]
 """The type of a group as brokers name it: classic; consumer (KIP-848); streams (KIP-1071); share (KIP-932)."""
@@ -21,18 +21,15 @@ GroupType: TypeAlias = Literal["classic", "consumer", "streams", "share"]
 def to_coordinators(
     coordinators: Mapping[str, int], request: Callable[[Sequence[str]], Any], at_once: int
 ) -> list[Question]:
-    """Return the questions to coordinators about their groups, so many groups in each at most.
+    """Return the questions to coordinators about their groups in turns, so many groups in each at most.
 
     `coordinators` has the broker of each group by the group's name; `about` of a question are the names of its groups.
     """
     groups: dict[int, list[str]] = {}
     for group in sorted(coordinators):
         groups.setdefault(coordinators[group], []).append(group)
-    return [
-        Question(broker=broker, request=request(chunk), about=chunk)
-        for broker, names in groups.items()
-        for chunk in chunked(names, at_once)
-    ]
+    parts = [[(broker, chunk) for chunk in chunked(names, at_once)] for broker, names in groups.items()]
+    return [Question(broker=broker, request=request(chunk), about=chunk) for broker, chunk in in_turns(parts)]
 
 
 def list_groups(state: str = "") -> Any:

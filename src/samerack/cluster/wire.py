@@ -49,6 +49,12 @@ def chunked(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
+def in_turns(lanes: Iterable[Sequence[Item]]) -> Iterator[Item]:
+    """Yield the first item of each lane, then the second of each, and so on."""
+    for turn in zip_longest(*lanes, fillvalue=None):
+        yield from (item for item in turn if item is not None)
+
+
 def ask(client: KafkaNetClient, questions: Sequence[Question], timeout: float) -> list[Answer]:
     """Ask all over an open client; return the answers in the order of the questions, failures among them."""
     lanes: dict[int, list[int]] = {}
@@ -109,14 +115,19 @@ class Wire:
     def ask_in_batches(self, questions: Iterable[Question], timeout: float = ANSWER_SECONDS) -> Iterator[Answer]:
         """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.
 
+        A batch ends with the first question to a broker that has one in it, so the questions come `in_turns`; they may
+        be made only when they are asked for.
+
         Raises:
             AgentError: No broker can be reached at all.
         """
-        lanes: dict[int, list[Question]] = {}
+        batch: dict[int, Question] = {}
         for question in questions:
-            lanes.setdefault(question.broker, []).append(question)
-        for turn in zip_longest(*lanes.values()):
-            yield from self.ask([question for question in turn if question is not None], timeout)
+            if question.broker in batch:
+                asked, batch = [*batch.values()], {}
+                yield from self.ask(asked, timeout)
+            batch[question.broker] = question
+        yield from self.ask([*batch.values()], timeout)
 
     def close(self) -> None:
         """Disconnect."""

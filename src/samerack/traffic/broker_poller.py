@@ -6,9 +6,9 @@ fail alone and leaves a gap.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
@@ -98,7 +98,7 @@ class BrokerPoller:
         poll = self._poll_groups()
         led, logs_before = self._led(poll), self._before_first_commits(poll)
         self._poll_policies(now=now)
-        self._poll_logs(led, now=now, needed_from=_lowest(self.state.positions, poll.commits.offsets))
+        self._poll_logs(led, now=now, unread=Unread(self.state.positions, poll.commits.offsets))
         self._poll_stable(poll.commits.offsets)
         self._poll_serving(poll, now=now)
         poll.spans = self._spans(poll, logs_before, now=now)
@@ -274,9 +274,7 @@ class BrokerPoller:
         if cluster.brokers and cluster != self.state.cluster:
             self.state.cluster = cluster
 
-    def _poll_logs(
-        self, led: Mapping[int, list[Partition]], *, now: float, needed_from: Mapping[Partition, int]
-    ) -> None:
+    def _poll_logs(self, led: Mapping[int, list[Partition]], *, now: float, unread: Unread) -> None:
         state = self.state
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
         self.gaps += gaps
@@ -285,13 +283,11 @@ class BrokerPoller:
         tiered = {topic for topic, policy in state.policies.items() if policy.tiered}
         led_tiered = {broker: [one for one in some if one[0] in tiered] for broker, some in led.items()}
         local = collect.local_starts(self._wire, led_tiered, self._keys)
-        curves: dict[Partition, Curve] = {}
-        appended: dict[Partition, float] = {}
-        known, state.curves = state.curves, curves
+        curves, grown, appended, known = state.curves, list[Partition](), array("d"), 0
         for leader, partitions in led.items():
             for partition in partitions:
                 log, size = logs.get(partition), sizes.pop(partition, None)
-                before = curve = known.pop(partition, None)  # each curve makes way for the next one
+                before = curve = curves.get(partition)
                 if log is not None and size is not None:
                     extent = LogExtent(
                         start=max(log.start, local.get(partition, log.start)),
@@ -300,12 +296,18 @@ class BrokerPoller:
                         leader=leader,
                         remote_start=log.start,
                     )
-                    curve = extend(curve, extent, needed_from=needed_from.get(partition, log.end))
+                    lowest = unread.lowest(partition)
+                    curve = extend(curve, extent, needed_from=log.end if lowest is None else lowest)
                 if curve is not None:
-                    curves[partition] = curve
+                    curves[partition] = curve  # in place: each curve makes way for the next one
+                    known += 1
                     if before is not None:
-                        appended[partition] = bytes_between(curve, before.extent.end, curve.extent.end)
-        self.production.polled(appended, now - self._logs_at if self._logs_at is not None else 0.0)
+                        grown.append(partition)
+                        appended.append(bytes_between(curve, before.extent.end, curve.extent.end))
+        if len(curves) > known:
+            for gone in curves.keys() - {partition for partitions in led.values() for partition in partitions}:
+                del curves[gone]
+        self.production.polled(grown, appended, now - self._logs_at if self._logs_at is not None else 0.0)
         self._logs_at = now
         state.logs = logs
         self.timelines.polled(logs, now=now)
@@ -370,16 +372,28 @@ class BrokerPoller:
         self.gaps += self.sizes.sample_batches(spans, self.state.curves)
 
 
-def _lowest(before: Mapping[str, Positions], now: Mapping[str, Mapping[Partition, int]]) -> dict[Partition, int]:
-    """Return the lowest offset from which a group may still have to be counted, by partition."""
-    lowest: dict[Partition, int] = {}
-    begins = (
-        (partition, one.held.first if one.held is not None else one.offset)
-        for positions in before.values()
-        for partition, one in positions.items()
-    )
-    commits = (entry for offsets in now.values() for entry in offsets.items())
-    for partition, offset in chain(begins, commits):
-        if lowest.get(partition, offset) >= offset:
-            lowest[partition] = offset
-    return lowest
+class Unread:
+    """From where on groups may still have to be counted, by what they had committed at a poll and at the one before.
+
+    It is looked up by topic: a table of all partitions would be another one of hundreds of thousands.
+    """
+
+    def __init__(self, before: Mapping[str, Positions], now: Mapping[str, Mapping[Partition, int]]) -> None:
+        self._before, self._now = before, now
+        self._readers: dict[str, set[str]] = {}
+        for read in (before, now):
+            for name, partitions in read.items():
+                for topic in {topic for topic, _ in partitions}:
+                    self._readers.setdefault(topic, set()).add(name)
+
+    def lowest(self, partition: Partition) -> int | None:
+        """Return the lowest offset of any group; None for a partition that no group has committed."""
+        lowest: int | None = None
+        for name in self._readers.get(partition[0], ()):
+            begin, committed = self._before.get(name, {}).get(partition), self._now.get(name, {}).get(partition)
+            if begin is not None:
+                first = begin.held.first if begin.held is not None else begin.offset
+                lowest = first if lowest is None else min(lowest, first)
+            if committed is not None:
+                lowest = committed if lowest is None else min(lowest, committed)
+        return lowest

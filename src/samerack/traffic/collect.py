@@ -6,7 +6,7 @@ permission costs one figure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -18,7 +18,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from samerack.cluster.broker_configs import TOPIC, describe_configs
 from samerack.cluster.metadata import ask_metadata
 from samerack.cluster.view import ClusterView
-from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked
+from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked, in_turns
 from samerack.traffic.gaps import answered, failed, refused
 from samerack.traffic.snapshot import Family, Gap
 
@@ -98,7 +98,7 @@ def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) ->
     """Request the bytes of each partition's leader replica: brokers list every replica, only the leader's counts."""
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
 
-    def request(partitions: Sequence[Partition]) -> Any:
+    def request(partitions: Sequence[Partition], _about: None) -> Any:
         topics = [topic(topic=name, partitions=numbers) for name, numbers in _by_topic(partitions).items()]
         return DescribeLogDirsRequest(topics=topics, max_version=4)
 
@@ -123,11 +123,7 @@ def offsets(
     wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf
 ) -> tuple[dict[Partition, Offsets], list[Gap]]:
     """Request the first and end offset of each partition from its leader."""
-    questions = [
-        question
-        for which in (_EARLIEST, _LATEST)
-        for question in _to_leaders(led, partial(_offsets_request, which=which), about=which)
-    ]
+    questions = _to_leaders(led, _offsets_request, abouts=(_EARLIEST, _LATEST))
     starts: dict[Partition, int] = {}
     found: dict[Partition, Offsets] = {}
     gaps: list[Gap] = []
@@ -164,7 +160,7 @@ def local_starts(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf)
 def _more_offsets(
     wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf, *, which: int, isolation: int = _READ_UNCOMMITTED
 ) -> dict[Partition, int]:
-    questions = _to_leaders(led, partial(_offsets_request, which=which, isolation=isolation))
+    questions = _to_leaders(led, partial(_offsets_request, isolation=isolation), abouts=(which,))
     return {
         key(topic.name, one.partition_index): int(one.offset)
         for answer in wire.ask_in_batches(questions)
@@ -175,7 +171,7 @@ def _more_offsets(
     }
 
 
-def _offsets_request(partitions: Sequence[Partition], *, which: int, isolation: int = _READ_UNCOMMITTED) -> Any:
+def _offsets_request(partitions: Sequence[Partition], which: int, *, isolation: int = _READ_UNCOMMITTED) -> Any:
     topic, partition = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
     return ListOffsetsRequest(
         replica_id=-1,
@@ -216,13 +212,20 @@ def policies(wire: Wire, topics: Collection[str]) -> tuple[dict[str, TopicPolicy
 
 
 def _to_leaders(
-    led: Mapping[int, Sequence[Partition]], request: Callable[[Sequence[Partition]], Any], about: Any = None
-) -> list[Question]:
-    return [
-        Question(broker=broker, request=request(chunk), about=about)
+    led: Mapping[int, Sequence[Partition]],
+    request: Callable[[Sequence[Partition], Any], Any],
+    abouts: Sequence[Any] = (None,),
+) -> Iterator[Question]:
+    """Yield the questions in turns, as `Wire.ask_in_batches` sends them: each is made when its turn comes.
+
+    The leader of some partitions gets a question about each of `abouts`, before those of the next ones.
+    """
+    lanes = [
+        [(broker, chunk, about) for chunk in chunked(partitions, _AT_ONCE) for about in abouts]
         for broker, partitions in led.items()
-        for chunk in chunked(partitions, _AT_ONCE)
     ]
+    for broker, chunk, about in in_turns(lanes):
+        yield Question(broker=broker, request=request(chunk, about), about=about)
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:

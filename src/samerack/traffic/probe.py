@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from samerack.cluster.view import ClusterView, PartitionView
-from samerack.cluster.wire import Question, Wire, chunked
+from samerack.cluster.wire import Question, Wire, chunked, in_turns
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.gaps import answered, refused
 from samerack.traffic.snapshot import Family, Gap
@@ -103,15 +103,17 @@ def probe(
             leader = cluster.topics[topic][number].leader
             batches.setdefault((leader, rack), []).append((topic, number))
     # a fetch at the high watermark asks and does not read
-    questions = [
+    lanes: dict[int, list[tuple[int, str, Sequence[Partition]]]] = {}
+    for (leader, rack), partitions in batches.items():
+        lanes.setdefault(leader, []).extend((leader, rack, chunk) for chunk in chunked(partitions, _AT_ONCE))
+    questions = (
         Question(
             broker=leader,
             request=raw_fetch([(one, offsets[one].end, 1) for one in chunk], rack=rack, max_bytes=1),
             about=rack,
         )
-        for (leader, rack), partitions in batches.items()
-        for chunk in chunked(partitions, _AT_ONCE)
-    ]
+        for leader, rack, chunk in in_turns(lanes.values())
+    )
     found: dict[Reader, int] = {}
     gaps: list[Gap] = []
     asked = {reader: reader for reader in readers}

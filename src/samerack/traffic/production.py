@@ -72,21 +72,24 @@ class Production:
         self._rates: FloatArray | None = None
         """Value, error and seconds by row, not numbers where too little is known; None until they are asked for."""
 
-    def polled(self, appended: Mapping[Partition, float], seconds: float) -> None:
-        """Add what was appended in the time since the last poll; partitions that are not in it are forgotten.
+    def polled(self, partitions: Iterable[Partition], appended: Iterable[float], seconds: float) -> None:
+        """Add what was appended in the time since the last poll; other partitions are forgotten.
 
         Args:
-            appended: Bytes; a partition that was not polled before must not be in it.
+            partitions: Those that were polled before, too.
+            appended: Bytes for each of them.
             seconds: The time between the two polls; not positive where it is not known.
         """
-        counts = 0 < seconds <= _LONGEST_STEP_SECONDS
-        self._keep(appended if counts else dict.fromkeys(one for one in self._partitions if one in appended))
-        if not counts:
+        polled = tuple(partitions)
+        if not 0 < seconds <= _LONGEST_STEP_SECONDS:
+            kept = frozenset(polled)
+            self._keep(tuple(one for one in self._partitions if one in kept))
             return
+        self._keep(polled)
         if not self._seconds.size or self._seconds[-1] >= self._block_seconds:
             self._begin_block()
         self._seconds[-1] += seconds
-        self._blocks[:, -1] += np.fromiter((appended[one] for one in self._partitions), np.float32)
+        self._blocks[:, -1] += np.fromiter(appended, np.float32)
 
     def rates(self, partitions: Iterable[Partition]) -> dict[Partition, Rate]:
         """Return the rates of those partitions of which they are known."""
@@ -102,10 +105,10 @@ class Production:
         rows = self._rows.get(topic, ())
         return rows[number] if number < len(rows) else _NO_ROW
 
-    def _keep(self, partitions: Mapping[Partition, object]) -> None:
-        """Have a row for each of these, and for no other one."""
+    def _keep(self, partitions: tuple[Partition, ...]) -> None:
+        """Have a row for each of these, in their order, and for no other one."""
         self._rates = None
-        if len(partitions) == len(self._partitions) and all(one in partitions for one in self._partitions):
+        if partitions == self._partitions:
             return
         blocks = np.full((len(partitions), self._seconds.size), np.nan, dtype=np.float32)
         rows: dict[str, array[int]] = {}
@@ -115,7 +118,7 @@ class Production:
             of_topic = rows.setdefault(topic, array("i"))
             of_topic.extend([_NO_ROW] * (number + 1 - len(of_topic)))
             of_topic[number] = row
-        self._partitions, self._rows, self._blocks = tuple(partitions), rows, blocks
+        self._partitions, self._rows, self._blocks = partitions, rows, blocks
 
     def _begin_block(self) -> None:
         if self._seconds.size == BLOCKS:

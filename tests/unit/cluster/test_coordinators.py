@@ -46,5 +46,5 @@ def test_no_answer_and_an_answer_about_other_groups_are_failures() -> None:
 def test_each_coordinator_is_asked_about_its_own_groups_in_parts() -> None:
     """The names of the groups are beside the request, also where the request has them in bytes only."""
     questions = to_coordinators({"c": 1, "a": 1, "d": 2, "b": 1}, lambda names: describe_groups(names, "consumer"), 2)
-    assert [(question.broker, question.about) for question in questions] == [(1, ["a", "b"]), (1, ["c"]), (2, ["d"])]
+    assert [(question.broker, question.about) for question in questions] == [(1, ["a", "b"]), (2, ["d"]), (1, ["c"])]
     assert all(question.request.API_KEY == 69 for question in questions)

@@ -211,7 +211,7 @@ class Logs(Seeing):
         """Poll the group and add ten records of 1000 bytes to each partition."""
         seen = super().poll(now=now, rack_aware=rack_aware)
         both = (T0, ("t", 1))
-        self.production.polled(dict.fromkeys(both, 10_000.0), 5.0)
+        self.production.polled(both, [10_000.0] * len(both), 5.0)
         for key in both:
             before = self.state.curves.get(key)
             self.state.curves[key] = log(self.offset * 1000, self.offset, before=before)

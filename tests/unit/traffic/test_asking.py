@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from samerack.cluster.wire import Answer, Question, Wire
+from samerack.cluster.wire import Answer, Question, Wire, in_turns
 from samerack.settings.all_settings import Settings
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Keys, Offsets, Partition, local_starts, plain_key
@@ -54,11 +54,25 @@ def test_many_questions_go_out_in_turns() -> None:
     wire = Recorded()
     questions = [
         Question(broker=broker, request=ApiVersionsRequest(), about=number)
-        for number, broker in enumerate((1, 1, 2, 1, 3, 2))
+        for number, broker in enumerate(in_turns([[1, 1, 1], [2, 2], [3]]))
     ]
-    assert sorted(answer.response for answer in wire.ask_in_batches(questions)) == list(range(6))
+    assert [answer.response for answer in wire.ask_in_batches(questions)] == list(range(6))
     assert wire.asked == [[1, 2, 3], [1, 2], [1]]
     assert list(wire.ask_in_batches([])) == []
+
+
+def test_requests_are_made_when_their_turn_comes() -> None:
+    """Those for hundreds of thousands of partitions were all made before the first was sent."""
+    wire, made = Recorded(), list[int]()
+
+    def questions() -> Iterator[Question]:
+        for broker in in_turns([[1] * 9, [2] * 9]):
+            made.append(broker)
+            yield Question(broker=broker, request=ApiVersionsRequest(), about=len(made))
+
+    for answer in wire.ask_in_batches(questions()):
+        assert len(made) <= answer.response + 2
+    assert len(made) == 18
 
 
 def test_agents_own_groups_are_not_listed() -> None:

@@ -12,10 +12,11 @@ from samerack.cluster.view import ClusterView, Rack
 from samerack.cluster.wire import Wire
 from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups
-from samerack.traffic.broker_poller import BrokerPoller, Poll
+from samerack.traffic.broker_poller import BrokerPoller, Poll, Unread
 from samerack.traffic.collect import Offsets
 from samerack.traffic.describe import Commits, Descriptions, Listing
 from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.positions import Held, Position
 from samerack.traffic.snapshot import Gap
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
@@ -103,3 +104,30 @@ def test_what_is_unknown_is_served_by_nobody(poller: BrokerPoller) -> None:
     assert poller.serving(P0, None) is None
     assert poller.rack_of(None) == ""
     assert poller.rack_of(1) == ""
+
+
+def test_curves_of_logs_that_are_not_polled_any_more_are_dropped(
+    poller: BrokerPoller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are replaced in place; one without an answer keeps its last one."""
+    logs = {("t", number): Offsets(start=0, end=10) for number in range(3)}
+    monkeypatch.setattr(collect, "log_sizes", lambda *_: (dict.fromkeys(logs, 1000), []))
+    monkeypatch.setattr(collect, "offsets", lambda *_: (dict(logs), []))
+    monkeypatch.setattr(collect, "local_starts", lambda *_: {})
+    unread = Unread({}, {})
+    poller._poll_logs({1: sorted(logs)}, now=1.0, unread=unread)
+    first = dict(poller.state.curves)
+    assert first.keys() == logs.keys()
+    del logs["t", 0], logs["t", 1]
+    poller._poll_logs({1: [("t", 1), ("t", 2)]}, now=2.0, unread=unread)
+    assert poller.state.curves.keys() == {("t", 1), ("t", 2)}
+    assert poller.state.curves["t", 1] is first["t", 1]
+
+
+def test_nothing_is_unread_below_the_lowest_position_of_any_group() -> None:
+    """What a group holds back to be counted later begins before its last commit; other topics have no readers."""
+    held = Held(first=20, end=40, steps=1, seconds=5.0)
+    at_40, at_30 = (Position(committed=one, offset=one, counted=one, at=0.0, end=None) for one in (40, 30))
+    before = {"a": {P0: at_40._replace(held=held)}, "b": {P0: at_30}}
+    unread = Unread(before, {"b": {P0: 35, ("t", 1): 7}})
+    assert [unread.lowest(one) for one in (P0, ("t", 1), ("t", 2), ("u", 0))] == [20, 7, None, None]

@@ -22,7 +22,7 @@ def weighed(seed: int, *, seconds: float, shifted_after: float = float("inf")) -
     now = 0.0
     for step, appended in polls(seed, seconds=seconds, shifted_after=shifted_after):
         now += step
-        production.polled(appended, step)
+        production.polled(appended, appended.values(), step)
         book.measured("g", production.rates(appended))
         weights = book.weights("g")
         if weights is not (changes[-1][1] if changes else None):
@@ -49,10 +49,10 @@ def test_a_lasting_shift_is_followed_once(seed: int) -> None:
 def test_a_rate_needs_three_steps_and_knows_its_error() -> None:
     """Equal steps have no error; a step without growth has one, which is less sure as it is from four steps only."""
     production = Production()
-    production.polled({("t", 0): 0.0}, 0.0)
+    production.polled([("t", 0)], [0.0], 0.0)
     found = []
     for size in (500.0, 500.0, 500.0, 0.0):
-        production.polled({("t", 0): size}, 5.0)
+        production.polled([("t", 0)], [size], 5.0)
         found.append(production.rates([("t", 0)]).get(("t", 0)))
     assert found[:2] == [None, None]
     assert found[2] == Rate(value=100.0, error=0.0, seconds=15.0)
@@ -75,9 +75,9 @@ def test_two_errors_of_few_blocks_are_as_sure_as_two_of_many(blocks: int) -> Non
 def test_a_rate_is_what_was_appended_in_its_time(steps: list[tuple[float, float]]) -> None:
     """Whatever blocks are made of the steps, the rate is that of the last ones together."""
     production = Production()
-    production.polled({("t", 0): 0.0}, 0.0)
+    production.polled([("t", 0)], [0.0], 0.0)
     for seconds, size in steps:
-        production.polled({("t", 0): size}, seconds)
+        production.polled([("t", 0)], [size], seconds)
     rate = production.rates([("t", 0)]).get(("t", 0))
     assert rate is not None
     whole, seconds = 0.0, 0.0
@@ -94,25 +94,25 @@ def test_a_rate_is_what_was_appended_in_its_time(steps: list[tuple[float, float]
 def test_a_partition_that_comes_later_has_its_own_time() -> None:
     """It is measured from the next block on; one that goes is forgotten."""
     production = Production()
-    production.polled({("t", 0): 0.0}, 0.0)
+    production.polled([("t", 0)], [0.0], 0.0)
     for _ in range(20):
-        production.polled({("t", 0): 100.0}, 5.0)
+        production.polled([("t", 0)], [100.0], 5.0)
     for _ in range(30):
-        production.polled({("t", 0): 100.0, ("t", 1): 50.0}, 5.0)
+        production.polled([("t", 0), ("t", 1)], [100.0, 50.0], 5.0)
     late = production.rates([("t", 1)]).get(("t", 1))
     assert late is not None
     assert late.value == pytest.approx(10.0)
     assert late.seconds < 150.0
-    production.polled({("t", 0): 100.0}, 5.0)
+    production.polled([("t", 0)], [100.0], 5.0)
     assert production.rates([("t", 1)]).get(("t", 1)) is None
 
 
 def test_a_pause_of_the_machine_is_no_rate() -> None:
     """What was appended while nobody polled for minutes is left out."""
     production = Production()
-    production.polled({("t", 0): 0.0}, 0.0)
+    production.polled([("t", 0)], [0.0], 0.0)
     for seconds, size in ((5.0, 50.0), (5.0, 50.0), (900.0, 1e9), (5.0, 50.0)):
-        production.polled({("t", 0): size}, seconds)
+        production.polled([("t", 0)], [size], seconds)
     assert production.rates([("t", 0)]).get(("t", 0)) == Rate(value=10.0, error=0.0, seconds=15.0)
 
 

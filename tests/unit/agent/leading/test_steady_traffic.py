@@ -53,7 +53,7 @@ class World:
             if not step:
                 self._begin(len(appended))
             self.bench.now += step
-            self.production.polled(appended, step)
+            self.production.polled(appended, appended.values(), step)
             self.book.measured("orders-eu", self.production.rates(appended))
             weights = self.book.weights("orders-eu")
             if weights is seen and self.bench.now < due:
