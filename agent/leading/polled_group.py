@@ -90,7 +90,8 @@ class PolledGroup:
 
     def _see(self, view: GroupView) -> None:
         member, assigning = self._member, self._parts.assigning
-        others = replace(view, members=tuple(one for one in view.members if one.id != member.member_id))
+        own = member.member_id or member.parked_id
+        others = replace(view, members=tuple(one for one in view.members if one.id != own))
         if others == self.others:
             others = self.others  # results are cached by object identity
         elif member.leading and not assigning.may_be_of(member.generation_id, others):

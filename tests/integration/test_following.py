@@ -26,7 +26,8 @@ def test_a_replica_move_is_followed(scenario: Scenario) -> None:
     print(f"followed after {seconds:.1f} s, longest pause {scenario.longest_pause(since_ms=since):.1f} s")  # noqa: T201 - pytest -rP shows the measurement
     decision = agent.events("decision")[-1]
     assert (decision["action"], decision["reason"]) == ("rebalance", "racks-changed")
-    assert (decision["cross_rack_share_before"], decision["cross_rack_share_after"]) == (0.3333, 0.0)
+    assert decision["cross_rack_share_before"] == pytest.approx(1 / 3, abs=0.001)  # weights may be measured by then
+    assert decision["cross_rack_share_after"] == 0.0
     assert agent.metric("samerack_rebalances_total", group=scenario.group, reason="racks-changed") == 1.0
     scenario.finish()
 
