@@ -36,10 +36,10 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 run at a time, and each further heap keeps pages of its own. Tables of a poll's partitions lie outside of the heap, so
 that their memory is given back: by itself the C library puts them on it once it has seen a few. Pydantic looks for no
 plug-ins in all that is installed."""
-_TURN_SECONDS: Final = 0.001
-"""A thread that computes gives way to another one after so long. Each group has a thread, and with Python's five
-milliseconds one of a hundred waits a second for its turns on a busy machine: a new group's first rebalance would be
-over, and the supervisor would take the process for hung."""
+_SWITCH_SECONDS: Final = 0.001
+"""After so long a thread that computes gives way to another one; Python's own interval is five milliseconds. Each group
+has a thread, and with that interval one of a hundred waits a second for each turn on a busy machine: a new group's
+first rebalance would be over, and the supervisor would take the process for hung."""
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
 _ABSENT: Final = ("rich", "hypothesis")
 """What structlog imports for colours, and kio for tests, where they are installed."""
@@ -72,7 +72,7 @@ def main(request: RunRequest) -> int:
     for number in _HANDLED:
         signal.signal(number, lambda _number, _frame: sys.exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
-    sys.setswitchinterval(_TURN_SECONDS)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     gc.disable()  # all that is loaded stays
     from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - not before signals are handled
     from samerack.common.exits import report_error  # noqa: PLC0415 - see above

@@ -125,7 +125,7 @@ class GroupLeader(Service):
         membership = self._membership
         pending = self._parts.takeovers.orphans | (membership.pending if membership is not None else frozenset())
         ids = {MemberIdentity(group=self.group, member_id=one, pending=True) for one in pending}
-        own = "" if membership is None or membership.fenced else membership.member_id or membership.parked_id
+        own = "" if membership is None or membership.fenced else membership.known_id
         if membership is not None and own:
             ids.add(MemberIdentity(group=self.group, member_id=own, instance_id=membership.group_instance_id))
         return frozenset(ids) | self._unleft

@@ -196,6 +196,11 @@ class Membership(GroupMember):
         return self.state is MemberState.UNJOINED and not self.rejoining
 
     @property
+    def known_id(self) -> str:
+        """The member id; before the broker has answered with it, `parked_id`."""
+        return self.member_id or self.parked_id
+
+    @property
     def is_static(self) -> bool:
         """Whether the membership has an instance id, so that it can change its position without a rebalance."""
         return self.group_instance_id is not None

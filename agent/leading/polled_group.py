@@ -90,8 +90,7 @@ class PolledGroup:
 
     def _see(self, view: GroupView) -> None:
         member, assigning = self._member, self._parts.assigning
-        own = member.member_id or member.parked_id
-        others = replace(view, members=tuple(one for one in view.members if one.id != own))
+        others = replace(view, members=tuple(one for one in view.members if one.id != member.known_id))
         if others == self.others:
             others = self.others  # results are cached by object identity
         elif member.leading and not assigning.may_be_of(member.generation_id, others):

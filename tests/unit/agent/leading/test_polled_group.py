@@ -17,7 +17,7 @@ def test_the_agent_is_none_of_the_others_while_its_first_join_group_is_parked() 
     parts.reporter.role, parts.admission.full = OUTSIDE, ""
     membership = SimpleNamespace(
         member_id="",
-        parked_id=agent.id,
+        known_id=agent.id,
         leader_id="",
         is_outside=False,
         leading=False,
