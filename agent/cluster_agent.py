@@ -20,7 +20,7 @@ from samerack.agent.web import requests as web_requests
 from samerack.agent.web import streams as web_streams
 from samerack.agent.web import takeover as web_takeover
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import connect
 from samerack.common.errors import AgentError, RefusedError
 from samerack.common.service import Service
 from samerack.election.election import Election
@@ -131,7 +131,7 @@ class ClusterAgent:
             RefusedError: TLS or SASL fails.
         """
         try:
-            close(connect(for_kafka_python(self.parts.settings.kafka), _PROBE_SECONDS))
+            connect(for_kafka_python(self.parts.settings.kafka), _PROBE_SECONDS).close()
         except RefusedError:
             raise
         except AgentError as error:

@@ -14,13 +14,12 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.group_status import WAITING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.auth.kafka_config import client_id, for_kafka_python
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import ClusterClient, connect
 from samerack.cluster.group import EMPTY_STATES, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
 from samerack.common.errors import AgentError
@@ -42,7 +41,7 @@ class ConsumerWait:
         self,
         parts: GroupParts,
         poller: GroupPoller,
-        new_membership: Callable[[KafkaNetClient], Membership],
+        new_membership: Callable[[ClusterClient], Membership],
         *,
         empty_at: float | None = None,
     ) -> None:
@@ -153,4 +152,4 @@ class ConsumerWait:
             for member in own:
                 membership.release(member.id, member.instance_id)
         finally:
-            close(client)
+            client.close()

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Final
 
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.assigning import NoConsumersError
@@ -27,8 +26,8 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.assignors.problem import AssignmentError
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
-from samerack.cluster.coordinator_requests import EndedError
+from samerack.cluster.client import ClusterClient, connect
+from samerack.cluster.group_member import EndedError
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.refusals import explained, is_refusal
 from samerack.common.attempts import REQUESTS, Attempts
@@ -203,7 +202,7 @@ class GroupLeader(Service):
         finally:
             self._leave(session)
             self._membership = None
-            close(client)
+            client.close()
 
     def _wait_fenced(self) -> None:
         """Wait until no other agent has the membership, or until an election has decided anew."""
@@ -215,7 +214,7 @@ class GroupLeader(Service):
         ):
             responsibility.end_fence()
 
-    def _new_membership(self, client: KafkaNetClient) -> Membership:
+    def _new_membership(self, client: ClusterClient) -> Membership:
         """Return a membership of the group on this client; nothing is sent yet."""
         return Membership(
             client,

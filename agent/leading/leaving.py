@@ -15,7 +15,7 @@ from kafka.errors import KafkaError, RetriableError
 from samerack.agent.leading.membership import Membership
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import connect
 from samerack.common.errors import AgentError, one_line
 from samerack.settings.leading import LeadingSettings
 
@@ -43,7 +43,7 @@ def leave(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> list[str
                 except KafkaError as error:
                     failed.append(f"{group}, {one.member_id}: {one_line(error)}")
     finally:
-        close(client)
+        client.close()
     return failed
 
 

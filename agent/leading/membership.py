@@ -18,16 +18,13 @@ from enum import Enum
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
-from kafka.coordinator.base import Generation
-from kafka.net.compat import KafkaNetClient
-from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
-from kafka.structs import MemberState
 
 from samerack.agent.leading.join_metadata import JoinMetadata
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.cluster.client import ClusterClient
 from samerack.cluster.errors import COORDINATOR_MOVED
 from samerack.cluster.group import CONSUMER, GroupView, view_group
-from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
+from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMember, MembershipState, left_error
 from samerack.cluster.group_questions import describe_groups, fetch_offsets
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment
@@ -62,7 +59,7 @@ class Membership(GroupMember):
 
     def __init__(  # noqa: PLR0913 - a membership has as many listeners
         self,
-        client: KafkaNetClient,
+        client: ClusterClient,
         *,
         group: str,
         settings: LeadingSettings,
@@ -87,7 +84,8 @@ class Membership(GroupMember):
         )
         self._synced = synced
         self._join_metadata = JoinMetadata(settings.protocols)
-        self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self.config["session_timeout_ms"])
+        self._session_ms = round(settings.session_timeout_seconds * 1000)
+        self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self._session_ms)
         self.pending: frozenset[str] = frozenset()
         """Reserved ids that are neither joined nor released."""
         self.parked_id = ""
@@ -115,14 +113,10 @@ class Membership(GroupMember):
 
     # from JoinGroup to SyncGroup
 
-    def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
-        try:
-            content = super()._process_sync_group_response(response, send_time)
-        except kafka_errors.UnknownError as error:
-            self._synced(error)
-            raise
-        self._synced(None)
-        return content
+    def _check_synced(self, error: Any) -> None:
+        if error in (kafka_errors.UnknownError, kafka_errors.NoError):
+            self._synced(error(self.group_id) if error is kafka_errors.UnknownError else None)
+        super()._check_synced(error)
 
     async def _join(self) -> Any:
         """Join, and again while the group is to be held, or evicted members are about to return."""
@@ -193,7 +187,7 @@ class Membership(GroupMember):
     @property
     def is_outside(self) -> bool:
         """Whether the agent is neither in the group nor joining it."""
-        return self.state is MemberState.UNJOINED and not self.rejoining
+        return self.state is MembershipState.UNJOINED and not self.is_joining
 
     @property
     def known_id(self) -> str:
@@ -211,24 +205,19 @@ class Membership(GroupMember):
 
     def adopt(self, member_id: str) -> None:
         """Join with a reserved id from now on, as a member without instance id."""
-        self.config["group_instance_id"] = None
+        self.group_instance_id = None
         self.pending -= {member_id}
-        with self._lock:
-            self._generation = Generation(DEFAULT_GENERATION_ID, member_id, None)
+        self._forget_generation(member_id)
 
     def nudge(self) -> None:
         """Make the next `join` start a rebalance although this member follows: its metadata has changed."""
         self._join_metadata.change()
-        self._reason = "asks for a new assignment"
-        self.request_rejoin()
+        self.trigger("asks for a new assignment")
 
     def rejoin_for_position(self) -> None:
         """Rejoin with a new member id and the same instance id: a new position in the broker's order, no rebalance."""
-        with self._lock:
-            self._generation = Generation.NO_GENERATION
-            self.state = MemberState.UNJOINED
-            self._reason = "takes a position at the front of the order"
-            self.request_rejoin()
+        self._reason = "takes a position at the front of the order"
+        self._forget_generation()
 
     def await_return(self, seconds: float) -> None:
         """Delay the sync while alone, for so many seconds: evicted members may need that long to join again.
@@ -278,7 +267,7 @@ class Membership(GroupMember):
         request.session_timeout_ms = self._reserved_ms
         # a request that times out closes its connection and loses the response: wait until the id has expired
         patience = self._reserved_ms + 1000
-        future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=patience)
+        future = self._connections.send(request, node_id=self._coordinator_broker, request_timeout_ms=patience)
         try:
             response = await self._answer_of(future, RESERVE_SECONDS)
         except kafka_errors.KafkaError:
@@ -290,8 +279,8 @@ class Membership(GroupMember):
             member_id = str(response.member_id)
             self.pending |= {member_id}
             return member_id
-        if error is kafka_errors.InvalidSessionTimeoutError and self._reserved_ms < self.config["session_timeout_ms"]:
-            self._reserved_ms = self.config["session_timeout_ms"]  # these brokers require longer sessions
+        if error is kafka_errors.InvalidSessionTimeoutError and self._reserved_ms < self._session_ms:
+            self._reserved_ms = self._session_ms  # these brokers require longer sessions
             return await self._reserve()
         raise self._refusal_by(error) if error is not kafka_errors.NoError else AgentError("joined without being asked")
 
@@ -302,7 +291,7 @@ class Membership(GroupMember):
 
     def _send_release(self, member_id: str) -> Any:
         """Send a LeaveGroup for a reserved id, from the network thread; return a future of the response."""
-        return self._manager.send(self._leave_request({member_id: None}), node_id=self._coordinator_broker)
+        return self._connections.send(self._leave_request({member_id: None}), node_id=self._coordinator_broker)
 
     def release(self, member_id: str, instance_id: str | None = None) -> bool:
         """Release a member id, which may belong to another membership; return whether the brokers knew it.
@@ -330,7 +319,7 @@ class Membership(GroupMember):
     def _refusal_by(self, error: Any) -> kafka_errors.KafkaError:
         """Return the error to raise for a class of errors; find the coordinator again if the broker is not the one."""
         if error in COORDINATOR_MOVED:
-            self.coordinator_dead(error())
+            self._lose_coordinator()
         return error(self.group_id)
 
     # leaving
@@ -352,8 +341,7 @@ class Membership(GroupMember):
     @property
     def _is_nameless(self) -> bool:
         """Whether this static member's first JoinGroup is parked, so that only the broker knows its id."""
-        parked = self._join_task is not None and not self._join_task.is_done
-        return parked and self.is_static and not self.member_id
+        return self._parked and self.is_static and not self.member_id
 
     # descriptions of the group
 

@@ -15,8 +15,8 @@ from samerack.agent.group_status import INSIDE, OBSERVING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import GroupView
+from samerack.cluster.group_member import EndedError
 from samerack.cluster.member_order import is_first
 from samerack.cluster.refusals import is_refusal
 

@@ -21,8 +21,8 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.auth.kafka_config import client_id
-from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
+from samerack.cluster.group_member import EndedError
 from samerack.cluster.joining import foreign, unsound
 from samerack.cluster.member_order import is_led_unknowingly
 from samerack.planning.coverage import denied_topics_reason, unreadable_member_reason

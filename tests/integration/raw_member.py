@@ -10,7 +10,7 @@ from kafka import errors as kafka_errors
 
 from lab.sandbox.members.lines import Partition
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import connect
 from samerack.cluster.group_member import GroupMember, Joined
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment, encode_assignment
@@ -137,7 +137,7 @@ class RawMember:
                     self._ended.wait(_TURN_SECONDS)
             member.leave()
         finally:
-            close(member.client)
+            member.client.close()
 
     def __enter__(self) -> Self:
         """Return the member."""

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 import pytest
-from kafka.structs import MemberState
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import KafkaCluster
 from samerack.agent.leading.membership import Membership
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
-from samerack.cluster.group_member import Joined
+from samerack.cluster.client import connect
+from samerack.cluster.group_member import Joined, MembershipState
 from samerack.settings.leading import LeadingSettings
 
 _EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
@@ -50,7 +49,7 @@ class Player:
             self._gone = True
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets to the collector
-                close(self._client)
+                self._client.close()
 
 
 @pytest.fixture
@@ -76,7 +75,7 @@ def _settle(players: Sequence[Player]) -> None:
         memberships = [player.membership for player in players]
         return (
             not any(membership.wants_join for membership in memberships)
-            and all(membership.state is MemberState.STABLE for membership in memberships)
+            and all(membership.state is MembershipState.STABLE for membership in memberships)
             and len({membership.generation_id for membership in memberships}) == 1
             and players[0].membership.describe().stable
         )

@@ -38,7 +38,7 @@ from lab.sandbox.commands import samerack_json
 from lab.sandbox.jvm import command
 from lab.sandbox.members.process import Member
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import connect
 from samerack.election.asking import GroupAsker
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
@@ -389,4 +389,4 @@ def test_the_command_that_keeps_others_out(cluster: Cluster, acls: AdminClient, 
         wait_until(lambda: refused() == groups[:2], "it may not read the agents' groups")
     finally:
         _remove(acls, "User:orders")
-        close(client)
+        client.close()

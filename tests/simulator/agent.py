@@ -19,7 +19,6 @@ from unittest import mock
 
 import structlog
 from kafka import cluster, util
-from kafka.coordinator import base, heartbeat
 from kafka.net import connection, manager, selector
 
 from samerack.agent.leading import assigning, consumer_wait, responsibility
@@ -32,7 +31,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
-from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller
+from samerack.cluster import client, connections, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
 from samerack.events import EventLog
 from samerack.settings.all_settings import Settings
@@ -47,14 +46,11 @@ _EPOCH: Final = 1_750_000_000.0
 _HAND_OVER_SECONDS: Final = 2.0
 _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     assigning,
-    base,
     cluster,
     connection,
     connections,
     consumer_wait,
-    coordinator_requests,
     group_member,
-    heartbeat,
     leader_module,
     manager,
     membership_module,

@@ -13,7 +13,7 @@ from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, Le
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import connect
 from tests.simulator.desk import PARKED, PATIENCE, Answer, Desk, Record, Scenario, play
 from tests.simulator.group import Described, DescribedMember, Error, Join, Joined, Sync, Synced
 
@@ -43,7 +43,7 @@ class _Broker:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets to the collector
             for client in self._clients.values():
-                close(client)
+                client.close()
 
     def join(self, who: str, request: Join) -> None:
         join = JoinGroupRequest(
@@ -146,9 +146,9 @@ class _Broker:
         node = self._find(client)
 
         async def exchange() -> Any:
-            return await client._manager.send(request, node_id=node, request_timeout_ms=_MILLISECONDS)
+            return await client.connections.send(request, node_id=node, request_timeout_ms=_MILLISECONDS)
 
-        return client._manager.call_soon(exchange)
+        return client.connections.call_soon(exchange)
 
     def _ask(self, request: Any) -> Any:
         """Send a request over a connection without parked requests, and wait for the answer."""
@@ -177,9 +177,9 @@ class _Broker:
     @staticmethod
     def _run(client: Any, request: Any) -> Any:
         async def exchange() -> Any:
-            return await client._manager.send(request, node_id=client.least_loaded_node())
+            return await client.connections.send(request, node_id=client.connections.least_loaded_node())
 
-        return client._net.run(exchange)
+        return client.net.run(exchange)
 
 
 def record(bootstrap: str, group: str, scenario: Scenario) -> Record:

@@ -20,7 +20,7 @@ class ObservedMembership(Membership):
     """`agent.leading.membership.Membership` on a simulated process."""
 
     def __init__(self, client: Any, *, assign: Assign, **arguments: Any) -> None:
-        process: Process = client._net.process
+        process: Process = client.net.process
         self._process = process
         super().__init__(client, assign=partial(_plan, process, assign), **arguments)
 

@@ -178,7 +178,7 @@ def get_token(settings: Mapping[str, Any]) -> None:
 
 
 def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings for kafka-python's KafkaNetClient.
+    """Return the settings for kafka-python's connections.
 
     Raises:
         SettingsError: A key is unknown, a value has the wrong type, a security setting has no counterpart there, or a

@@ -14,7 +14,7 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.prospect import prospect
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import connect
 from samerack.cluster.group import CONSUMER, GroupView
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.metadata import read_metadata
@@ -71,7 +71,7 @@ def describe(group: str, settings: Settings) -> GroupView:
     except kafka_errors.KafkaError as error:
         raise AgentError(f"group {group}: {explained(error)}") from error
     finally:
-        close(client)
+        client.close()
 
 
 def unknown_group(group: str, wire: Wire) -> AgentError:

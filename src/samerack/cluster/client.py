@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafka.future import Future
-from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 
 from samerack.auth.bearer import TokenError
@@ -23,7 +22,21 @@ _DIAGNOSES: Final = Diagnoses()
 _LONG_SECONDS: Final = 2.0
 
 
-def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
+class ClusterClient:
+    """Connections to the brokers of one cluster, and the thread that serves them."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        """Prepare with kafka-python's settings; nothing runs before `net.start`."""
+        self.net = NetworkSelector(**config)
+        self.connections = Connections(self.net, **config)
+
+    def close(self) -> None:
+        """Close the connections, and end the thread."""
+        self.connections.close()
+        self.net.close()
+
+
+def connect(config: dict[str, Any], timeout: float = 10.0) -> ClusterClient:
     """Return a new client with its network thread running.
 
     Raises:
@@ -38,19 +51,18 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
             tokens.token()  # the reason why there is none is better than that brokers do not answer
     except TokenError as error:
         raise _REFUSALS.remember(identity, f"kafka {servers}: {error}") from error
-    net = NetworkSelector(**config)
-    manager = Connections(net, **config)
-    client = KafkaNetClient(net=net, manager=manager, **config)
-    net.start()
+    client = ClusterClient(config)
+    connections = client.connections
+    client.net.start()
     milliseconds = round(timeout * 1000)
-    if _DIAGNOSES.end_attempts and (hopeless := _why_hopeless(manager, manager.bootstrap_async(milliseconds))):
-        close(client)
+    if _DIAGNOSES.end_attempts and (hopeless := _why_hopeless(connections, connections.bootstrap_async(milliseconds))):
+        client.close()
         raise AgentError(f"kafka {hopeless}")
     try:
-        manager.bootstrap(milliseconds, refresh=False)  # waits for the attempt that has begun, or begins it
+        connections.bootstrap(milliseconds, refresh=False)  # waits for the attempt that has begun, or begins it
     except Exception as error:
-        close(client)
-        last = manager.last_failure or error
+        client.close()
+        last = connections.last_failure or error
         if words := refusal(last, config):
             raise _REFUSALS.remember(identity, f"kafka {servers}: {words}") from error
         found = _DIAGNOSES.of(identity, config)
@@ -58,8 +70,8 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
         raise AgentError(f"kafka {said}") from error
     _REFUSALS.forget(identity)
     _DIAGNOSES.forget(identity)
-    if _DIAGNOSES.end_attempts and (unreachable := why_unadvertised(manager.advertised())):
-        close(client)
+    if _DIAGNOSES.end_attempts and (unreachable := why_unadvertised(connections.advertised())):
+        client.close()
         raise AgentError(f"kafka {servers}: {unreachable}")
     return client
 
@@ -69,21 +81,16 @@ def go_on_trying() -> None:
     _DIAGNOSES.end_attempts = False
 
 
-def _why_hopeless(manager: Connections, attempt: Future) -> str:
+def _why_hopeless(connections: Connections, attempt: Future) -> str:
     """Wait until a connection is made or one has failed, or it takes long; return why no server is worth another."""
-    attempt.add_both(lambda _: manager.any_outcome.set())
-    manager.any_outcome.wait(_LONG_SECONDS)  # a server that answers, but not with brokers, fails no connection
-    if attempt.is_done or refusal(manager.last_failure, manager.config):
+    attempt.add_both(lambda _: connections.any_outcome.set())
+    connections.any_outcome.wait(_LONG_SECONDS)  # a server that answers, but not with brokers, fails no connection
+    if attempt.is_done or refusal(connections.last_failure, connections.config):
         return ""
-    why = why_hopeless(manager.config)
+    why = why_hopeless(connections.config)
     return "" if attempt.is_done else why
 
 
 def reception() -> str | None:
     """Return whether brokers accept this process: empty once they do; else why they refuse; None if not reached."""
     return _REFUSALS.reception
-
-
-def close(client: KafkaNetClient) -> None:
-    """Close connections and stops the network thread."""
-    client.close()

@@ -63,6 +63,12 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         found = {(one.host, one.port) for one in self.cluster.brokers()}
         return [] if found & {(one.host, one.port) for one in self.cluster.bootstrap_brokers()} else list(found)
 
+    def is_away(self, node_id: Any) -> bool:
+        """Return whether a connection to a broker was lost or not made, so that there is a pause before the next."""
+        connection = self._conns.get(node_id)
+        connected = connection is not None and connection.connected
+        return not connected and self.connection_delay(node_id) > 0
+
     def drop(self, node_id: Any) -> None:
         """Close the connection to a broker, so that the next request opens another."""
         connection = self._conns.pop(node_id, None)

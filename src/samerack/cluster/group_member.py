@@ -1,47 +1,83 @@
-"""A member of a Kafka group: kafka-python's coordinator with JoinGroup v9, and what the agent needs beyond it.
+"""A member of a Kafka group: one state machine over requests that it sends itself (JoinGroup v9, SyncGroup v5).
 
-The library finds the coordinator, authenticates, retries and sends heartbeats. This module adds joins that end while no
-call waits for them, `skip_assignment` (KIP-814), the leader's id, slower retries, a refusal or fencing that the owner
-learns of at once, and leaving by member id over another connection.
+It finds the coordinator, joins, syncs, sends heartbeats and leaves (KIP-345, KIP-394, KIP-814). One thread drives it.
+What it waits for goes on between two calls, as tasks on the network thread: an attempt to join, since the coordinator
+parks JoinGroup until all members have joined, and the heartbeats. JoinGroup, SyncGroup and heartbeats have a connection
+of their own, which a parked JoinGroup blocks; other requests go to the same broker over its ordinary one.
+
+    UNJOINED --join--> JOINING --SyncGroup is answered--> STABLE --a rebalance, `trigger`, join--> JOINING
+    JOINING, STABLE --the brokers do not know the member id or the generation, `leave`--> UNJOINED
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
-from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from kafka.structs import MemberState
+from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
-from samerack.cluster.coordinator_requests import SLICE_SECONDS, CoordinatorRequests
+from samerack.cluster.client import ClusterClient
 from samerack.cluster.errors import COORDINATOR_MOVES
 from samerack.common.attempts import REQUESTS, Attempts
 
 JOIN_VERSION: Final = 9
 """By JoinGroup v9 a restarted static leader knows that it still leads; since v8 the request carries the reason."""
 SYNC_VERSION: Final = 5
+NO_GENERATION: Final = -1
 _PARKED_SECONDS: Final = 600.0
 """The broker parks JoinGroup until all members have joined: up to the longest rebalance timeout of the members."""
 LEAVE_SECONDS: Final = 2.0
 _AGAIN_SECONDS: Final = 0.1
+_SLICE_SECONDS: Final = 0.15
+"""A thread that waits for a response checks this often whether its membership must end."""
 STUCK_SECONDS: Final = 60.0
-"""A thread that has not polled its membership for this long is stuck: the library then leaves the group.
+"""A thread that has not polled its membership for this long is stuck: the membership then ends.
 
-The library's default is the rebalance timeout. That is too short: one request to a group whose coordinator restarts on
-a busy machine can take that long, and the membership would be lost."""
+The rebalance timeout would be too short: one request to a group whose coordinator restarts on a busy machine can take
+that long."""
+_REPORT_SECONDS: Final = 10.0
+"""The same failure is reported again after this time at the earliest."""
+_METADATA_SECONDS: Final = 0.5
+"""How long to wait, while refreshing metadata, for a coordinator's broker that is not in the metadata yet."""
+_METADATA_CHECK_SECONDS: Final = 0.02
 _REPEATED: Final = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.RebalanceInProgressError,
     kafka_errors.IllegalGenerationError,
     kafka_errors.MemberIdRequiredError,
 )
-"""Errors of a join that the library answers by joining again."""
+"""Errors of a join after which to join again at once."""
+_OF_THE_CLIENT: Final = (
+    kafka_errors.NodeNotReadyError,
+    kafka_errors.ThrottlingQuotaExceededError,
+    kafka_errors.TooManyInFlightRequests,
+)
+"""Errors of a request that show nothing about the coordinator."""
 LEFT: Final = frozenset({kafka_errors.NoError, kafka_errors.UnknownMemberIdError, kafka_errors.FencedInstanceIdError})
 """Error codes in the LeaveGroup response after which the member id is no longer in the group, or was fenced."""
+
+
+class EndedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the library is untyped
+    """Raised instead of waiting for a response because the membership must end."""
+
+
+class _UnjoinedError(kafka_errors.RetriableError):  # type: ignore[misc]  # the library is untyped
+    """A JoinGroup response arrived after the member had left, or had lost its member id."""
+
+
+class MembershipState(Enum):
+    """Where the member is: see the module's text."""
+
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    STABLE = "stable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +94,12 @@ Assign = Callable[[Joined], dict[str, bytes]]
 """Computes the assignment of every member; runs on the network thread while the group waits, so it must do no I/O."""
 
 
-class GroupMember(CoordinatorRequests):
-    """One membership. One thread drives it; it is thread-safe only where the base class is."""
+class GroupMember:
+    """One membership. One thread drives it; `end_by` may be called from any."""
 
-    def __init__(  # noqa: PLR0913 - a membership has as many settings
+    def __init__(  # noqa: PLR0913, PLR0915 - a membership has as many settings and variables
         self,
-        client: KafkaNetClient,
+        client: ClusterClient,
         *,
         group: str,
         instance_id: str | None,
@@ -78,31 +114,58 @@ class GroupMember(CoordinatorRequests):
         The client is for this group alone: a parked JoinGroup holds its connection. `wake` is called from the network
         thread when the group has to be rejoined; `instance_id` is None for a dynamic member.
         """
-        super().__init__(
-            client,
-            group_id=group,
-            group_instance_id=instance_id,
-            session_timeout_ms=round(session_seconds * 1000),
-            heartbeat_interval_ms=round(heartbeat_seconds * 1000),
-            max_poll_interval_ms=round(rebalance_seconds * 1000),
-            api_version=(4, 0),
-        )
-        self.heartbeat.config["max_poll_interval_ms"] = round(STUCK_SECONDS * 1000)
+        self._connections = client.connections
+        self._net = client.net
+        self.group_id = group
+        self.group_instance_id = instance_id
+        self._session_seconds = session_seconds
+        self._heartbeat_seconds = heartbeat_seconds
+        self._rebalance_seconds = rebalance_seconds
         self._assign = assign
         self._wake = wake
+        self._lock = threading.RLock()
+        """Held while what follows changes together: both threads change it."""
+        self.state = MembershipState.UNJOINED
+        self.member_id = ""
+        """The member id the broker gave, or empty."""
+        self.generation_id = NO_GENERATION
+        """The generation of the last JoinGroup response."""
+        self._protocol: str | None = None
+        self._wants_rejoin = True
+        self._ended_between_calls = False
+        """Whether a join has ended while no call waited for it."""
+        self._attempt: Any = None
+        """A future of the attempt to join that goes on, or has ended and was not looked at."""
+        self.is_joining = False
+        """Whether a join was begun and none has succeeded since."""
         self._reason = ""
-        self._joined_between_calls = False
         self._unplanned: Exception | None = None
         """Why the last plan could not be made; kept because the join may end while no call waits for it."""
         self._joins = Attempts(REQUESTS)
-        self._beats = Attempts(REQUESTS)
-        self._fenced = False
-        self._refusal: kafka_errors.KafkaError | None = None
         self.leader_id = ""
         self.waited_seconds = 0.0
         """How long the last JoinGroup was parked: the time that the slowest member took to rejoin."""
         self.kept_waiting: list[float] = []
         """Seconds from JoinGroup response to SyncGroup for each plan of this member; the caller removes them."""
+        self._beating: object = None
+        """Another object for each series of heartbeats; None while none are sent."""
+        self._heartbeats: Any = None
+        self._beats = Attempts(REQUESTS)
+        self.well_at = float("-inf")
+        """When the last request that showed this member in the group was sent, monotonic seconds."""
+        self._heard_at = self._polled_at = float("-inf")
+        self._fenced = False
+        self._refusal: kafka_errors.KafkaError | None = None
+        self._coordinator: Any = None
+        """The coordinator as a node of its own, so that it has a connection of its own; None while not known."""
+        self._coordinator_broker: int | None = None
+        self.lookup = object()
+        """Another object each time that the coordinator had to be looked up anew."""
+        self._lookup: Any = None
+        self._lookups = Attempts(REQUESTS)
+        self._failure: kafka_errors.KafkaError | None = None
+        self._reported: tuple[type, float] = (type(None), float("-inf"))
+        self._end_at = float("inf")
 
     # what a subclass provides
 
@@ -118,38 +181,197 @@ class GroupMember(CoordinatorRequests):
         """Store this member's own assignment; `content` is empty if there is none."""
         raise NotImplementedError
 
-    # from JoinGroup to SyncGroup
+    # what its owner calls
 
-    async def join_group_async(self, timeout_ms: float | None = None) -> bool:
-        """Join as the library does, but do not repeat a join that failed for good while no call waited for it.
+    @property
+    def leading(self) -> bool:
+        """Whether the last JoinGroup response made this member the leader."""
+        return bool(self.member_id) and self.leader_id == self.member_id and self.state is not MembershipState.UNJOINED
+
+    @property
+    def fenced(self) -> bool:
+        """Whether another agent with the same instance id has taken this membership over."""
+        return self._fenced
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether no heartbeat was answered for a whole session timeout: the brokers have removed this member."""
+        return self.state is MembershipState.STABLE and time.monotonic() - self._heard_at > self._session_seconds
+
+    @property
+    def wants_join(self) -> bool:
+        """Whether to call `join`: a join is needed, or one ended while no call waited for it."""
+        return self._ended_between_calls or self._wants_rejoin
+
+    def trigger(self, reason: str) -> None:
+        """Make the next `join` rejoin: a JoinGroup of the leader starts a rebalance."""
+        self._reason = reason
+        self._wants_rejoin = True
+
+    def join(self, timeout: float) -> bool:
+        """Join or rejoin if needed; return False if the broker still waits for others after `timeout` seconds.
 
         Raises:
-            KafkaError: The error of the join, unless another attempt may succeed.
+            EndedError: The time given to `end_by` is reached.
+            KafkaError: The broker refuses this member.
+            Exception: What `assign` raised, also if no call waited at that time: then nothing may be sent, and the
+                member must not join once more.
         """
-        task: Any = self._join_task
-        if task is not None and task.is_done and task.failed():
-            self._join_task: Any = None
-            if not isinstance(task.exception, (kafka_errors.RetriableError, *_REPEATED)):
-                raise task.exception
-        return bool(await super().join_group_async(timeout_ms=timeout_ms))
+        deadline = time.monotonic() + timeout
+        joined, left = False, timeout
+        while not joined and left > 0:
+            self._check_end()
+            if self._unplanned is not None:
+                raise self._unplanned
+            joined = bool(self._net.run(self._join_within, min(left, _SLICE_SECONDS)))
+            left = deadline - time.monotonic()
+        if joined:
+            self._ended_between_calls = False
+        return joined
 
-    async def _do_join_and_sync_async(self) -> bytes:
-        """Send one JoinGroup and SyncGroup, after a pause if earlier ones failed."""
-        if pause := self._joins.pause_seconds:
+    def poll_heartbeat(self) -> None:
+        """Act on the results of the heartbeats; to be called regularly, see `STUCK_SECONDS`.
+
+        Raises:
+            KafkaError: They are refused.
+            Exception: They have ended.
+        """
+        self._polled_at = time.monotonic()
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+        ended = self._heartbeats
+        if ended is not None and ended.is_done:
+            self._heartbeats = None
+            if ended.exception is not None:
+                raise ended.exception
+
+    def take_failure(self) -> kafka_errors.KafkaError | None:
+        """Return what prevents joining, finding the coordinator or heartbeats, if it is to be reported now.
+
+        A failure is not reported if the next attempt succeeds; the same one is reported every ten seconds at most.
+        """
+        failure, self._failure = self._failure, None
+        kind, at = self._reported
+        if failure is None or (type(failure) is kind and time.monotonic() - at < _REPORT_SECONDS):
+            return None
+        self._reported = type(failure), time.monotonic()
+        return failure
+
+    def end_by(self, at: float) -> None:
+        """End all waits at this time (seconds, monotonic), except for the response to `leave`; from any thread."""
+        self._end_at = at
+
+    def _check_end(self) -> None:
+        if time.monotonic() >= self._end_at:
+            raise EndedError(self.group_id)
+
+    def _note(self, error: kafka_errors.KafkaError, attempts: Attempts) -> None:
+        """Store a failure for `take_failure` once it causes a pause."""
+        if attempts.pause_seconds:
+            self._failure = error
+
+    def _forget_generation(self, member_id: str = "") -> None:
+        """Be outside, with this member id for the next JoinGroup."""
+        with self._lock:
+            self.member_id, self.generation_id, self._protocol = member_id, NO_GENERATION, None
+            self._wants_rejoin = True
+            self.state = MembershipState.UNJOINED
+
+    # finding the coordinator
+
+    async def _find(self) -> Any:
+        """Return the coordinator's own node, after a FindCoordinator if it is not known.
+
+        Raises:
+            KafkaError: It is not found.
+        """
+        if not self._knows_coordinator():
+            if self._lookup is None or self._lookup.is_done:
+                self._lookup = self._connections.call_soon(self._look_up)
+            await self._lookup
+        return self._coordinator
+
+    def _knows_coordinator(self) -> bool:
+        """Return whether the coordinator is known; it is looked up again where no connection to it can be made."""
+        if self._coordinator is not None and self._connections.is_away(self._coordinator):
+            self._lose_coordinator()
+        return self._coordinator is not None
+
+    async def _look_up(self) -> None:
+        """Send one FindCoordinator, after a pause if earlier ones failed."""
+        if pause := self._lookups.pause_seconds:
             await self._net.sleep(pause)
         try:
-            if self.coordinator_unknown():
-                raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
-            with self._lock:
-                self.state = MemberState.REBALANCING
-            content = await self._sync(await self._join())
+            node = self._connections.least_loaded_node()
+            if node is None:
+                raise kafka_errors.NodeNotReadyError(self.group_id)
+            request = FindCoordinatorRequest(key=self.group_id, key_type=0, coordinator_keys=[self.group_id])
+            response = await self._connections.send(request, node_id=node)
+            found = response.coordinators[0] if response.coordinators else response
+            self._coordinator_broker = found.node_id if found.error_code == 0 else None
+            self.lookup = object()
+            if found.error_code:
+                raise kafka_errors.for_code(found.error_code)(self.group_id)
+        except kafka_errors.KafkaError as error:
+            if isinstance(error, kafka_errors.InvalidMetadataError):
+                self._connections.cluster.request_update()
+            self._lookups.failed()
+            self._note(error, self._lookups)
+            raise
+        self._lookups.succeeded()
+        self._coordinator = self._connections.cluster.add_coordinator(found, CoordinatorType.GROUP, self.group_id)
+        self._heard_at = time.monotonic()  # a new coordinator starts every session anew
+
+    def _lose_coordinator(self) -> None:
+        """Look the coordinator up before the next request to it."""
+        self._coordinator = None
+
+    # from JoinGroup to SyncGroup
+
+    async def _join_within(self, seconds: float) -> bool:
+        """Go on with the attempt to join, or begin one; return whether this member has joined within a time.
+
+        Raises:
+            Exception: The error of the attempt, unless another one may succeed.
+        """
+        until = time.monotonic() + seconds
+        while self._wants_rejoin:
+            attempt = self._attempt
+            if attempt is None or (attempt.is_done and attempt.succeeded()):
+                self.is_joining = True
+                self._beating = None  # none during a join: the coordinator removes no member that it has parked
+                attempt = self._attempt = self._connections.call_soon(self._join_and_sync)
+            with suppress(Exception):
+                await self._connections.wait_for(attempt, max(0.0, until - time.monotonic()) * 1000)
+            if not attempt.is_done:
+                return False
+            if attempt.succeeded():
+                continue
+            self._attempt, error = None, attempt.exception
+            if not isinstance(error, (kafka_errors.RetriableError, *_REPEATED)):
+                raise error
+            if (left := until - time.monotonic()) <= 0:
+                return False
+            if not isinstance(error, _REPEATED):
+                await self._net.sleep(min(_AGAIN_SECONDS, left))
+        return True
+
+    async def _join_and_sync(self) -> None:
+        """Send one JoinGroup and SyncGroup, after a pause if earlier ones failed."""
+        await self._find()
+        if pause := self._joins.pause_seconds:
+            await self._net.sleep(pause)
+            await self._find()
+        try:
+            self.state = MembershipState.JOINING
+            await self._sync(await self._join())
         except kafka_errors.KafkaError as error:
             self._fenced = self._fenced or isinstance(error, kafka_errors.FencedInstanceIdError)
             self._joins.failed()
             self._note(error, self._joins)
             raise
         self._joins.succeeded()
-        return content
 
     async def _join(self) -> Any:
         """Send JoinGroup; return the response. A subclass may join more than once before it syncs."""
@@ -158,16 +380,16 @@ class GroupMember(CoordinatorRequests):
     def _send_join(self) -> Any:
         """Send JoinGroup; return a future of the response."""
         reason, self._reason = self._reason, ""
-        request = self._join_request(self._generation.member_id, self.group_instance_id, reason)
-        return self._manager.send(
-            request, node_id=self.coordinator_id, request_timeout_ms=round(_PARKED_SECONDS * 1000)
+        request = self._join_request(self.member_id, self.group_instance_id, reason)
+        return self._connections.send(
+            request, node_id=self._coordinator, request_timeout_ms=round(_PARKED_SECONDS * 1000)
         )
 
     def _join_request(self, member_id: str, instance_id: str | None, reason: str) -> JoinGroupRequest:
         return JoinGroupRequest(
             group_id=self.group_id,
-            session_timeout_ms=self.config["session_timeout_ms"],
-            rebalance_timeout_ms=self.config["max_poll_interval_ms"],
+            session_timeout_ms=round(self._session_seconds * 1000),
+            rebalance_timeout_ms=round(self._rebalance_seconds * 1000),
             member_id=member_id,
             group_instance_id=instance_id,
             protocol_type=self.protocol_type(),
@@ -176,45 +398,75 @@ class GroupMember(CoordinatorRequests):
             max_version=JOIN_VERSION,
         )
 
-    async def _answered(self, sent: Any) -> Any:
+    async def _answered(self, sent: Awaitable[Any]) -> Any:
         """Await the JoinGroup response, store its data and return it."""
         sent_at = time.monotonic()
         response = await sent
-        self._process_join_group_response(response, sent_at)
+        error = kafka_errors.for_code(response.error_code)
+        if error is kafka_errors.MemberIdRequiredError:
+            self._forget_generation(response.member_id)
+        self._check(error)
+        self._check_protocol(response)
+        with self._lock:
+            if self.state is not MembershipState.JOINING:
+                raise _UnjoinedError(self.group_id)
+            self.member_id, self.generation_id = str(response.member_id), int(response.generation_id)
+            self._protocol = response.protocol_name
         self.leader_id = response.leader
         self.waited_seconds = time.monotonic() - sent_at
         return response
 
-    async def _sync(self, response: Any) -> bytes:
+    async def _sync(self, response: Any) -> None:
         """Send SyncGroup after a JoinGroup response, with every member's assignment if this member leads."""
         answered_at = time.monotonic()
         assignments: dict[str, bytes] = {}
         if response.leader == response.member_id and not response.skip_assignment:
             assignments = self._planned(response)
-        sync = SyncGroupRequest(
+        request = SyncGroupRequest(
             group_id=self.group_id,
-            generation_id=self._generation.generation_id,
-            member_id=self._generation.member_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
             group_instance_id=self.group_instance_id,
             protocol_type=self.protocol_type(),
-            protocol_name=self._generation.protocol,
+            protocol_name=self._protocol,
             assignments=list(assignments.items()),
             max_version=SYNC_VERSION,
         )
         sent_at = time.monotonic()
         if assignments:
             self.kept_waiting.append(sent_at - answered_at)
-        answer = await self._manager.send(sync, node_id=self.coordinator_id)
-        content: bytes = self._process_sync_group_response(answer, sent_at)
-        self._take(bytes(content))
+        answer = await self._connections.send(request, node_id=self._coordinator)
+        self._check_synced(kafka_errors.for_code(answer.error_code))
+        self._check_protocol(answer)
+        self._take(bytes(answer.assignment))
         with self._lock:
-            # the library does this only if `join` waits at this moment; it treats a join that ends between two calls
-            # as stale and repeats it, and a JoinGroup of the leader rebalances the whole group once more
-            self.rejoining = self.rejoin_needed = False
-            self.state = MemberState.STABLE
-            self._joined_between_calls = True
-            self._enable_heartbeat()
-        return content
+            self._wants_rejoin = self.is_joining = False
+            self.state = MembershipState.STABLE
+            self._ended_between_calls = True
+            self._begin_heartbeats(sent_at)
+
+    def _check_synced(self, error: Any) -> None:
+        """Raise the error of a SyncGroup response, and act on it."""
+        if error is not kafka_errors.NoError:
+            self._wants_rejoin = True
+        self._check(error)
+
+    def _check(self, error: Any) -> None:
+        """Raise the error of a response of the coordinator, if it is one, and act on it."""
+        if error is kafka_errors.NoError:
+            return
+        if error is kafka_errors.UnknownMemberIdError:
+            self._forget_generation()
+        elif error is kafka_errors.IllegalGenerationError:
+            self._forget_generation(self.member_id)
+        elif error in (kafka_errors.CoordinatorNotAvailableError, kafka_errors.NotCoordinatorError):
+            self._lose_coordinator()
+        raise error(self.group_id)
+
+    def _check_protocol(self, response: Any) -> None:
+        """Raise an error if the group has become one of another protocol type (KIP-559)."""
+        if response.protocol_type not in (None, self.protocol_type()):
+            raise kafka_errors.InconsistentGroupProtocolError(f"the group's type is {response.protocol_type}")
 
     def _planned(self, response: Any) -> dict[str, bytes]:
         """Return the assignment of every member in the JoinGroup response; an error is kept for `join` to raise."""
@@ -233,104 +485,77 @@ class GroupMember(CoordinatorRequests):
             self._unplanned = error
             raise
 
-    def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> dict[str, bytes]:
-        """Unused, though the library requires it: `_sync` calls `_assign` itself, with the generation."""
-        raise NotImplementedError
-
-    # what its owner calls
-
-    @property
-    def member_id(self) -> str:
-        """The member id the broker gave, or empty."""
-        return str(self._generation.member_id)
-
-    @property
-    def generation_id(self) -> int:
-        """The generation of the last JoinGroup response."""
-        return int(self._generation.generation_id)
-
-    @property
-    def leading(self) -> bool:
-        """Whether the last JoinGroup response made this member the leader."""
-        return bool(self.member_id) and self.leader_id == self.member_id and self.state is not MemberState.UNJOINED
-
-    def trigger(self, reason: str) -> None:
-        """Make the next `ensure_active_group` rejoin: a JoinGroup of the leader starts a rebalance."""
-        self._reason = reason
-        self.request_rejoin()
-
-    @property
-    def wants_join(self) -> bool:
-        """Whether to call `join`: a join is needed, or one ended while no call waited for it."""
-        return self._joined_between_calls or bool(self.need_rejoin())
-
-    def join(self, timeout: float) -> bool:
-        """Join or rejoin if needed; return False if the broker still waits for others after `timeout` seconds.
-
-        Raises:
-            EndedError: The time given to `end_by` is reached.
-            KafkaError: The broker refuses this member.
-            Exception: What `assign` raised, also if no call waited at that time: then nothing may be sent, and the
-                member must not join once more.
-        """
-        deadline = time.monotonic() + timeout
-        joined, left = False, timeout
-        while not joined and left > 0:
-            self._check_end()
-            if self._unplanned is not None:
-                raise self._unplanned
-            joined = bool(self.ensure_active_group(timeout_ms=round(min(left, SLICE_SECONDS) * 1000)))
-            left = deadline - time.monotonic()
-        if joined:
-            self._joined_between_calls = False
-        return joined
-
     # heartbeats
 
-    @property
-    def is_forgotten(self) -> bool:
-        """Whether no heartbeat was answered for a whole session timeout: the brokers have removed this member."""
-        return self.state is MemberState.STABLE and bool(self.heartbeat.session_timeout_expired())
+    def _begin_heartbeats(self, synced_at: float) -> None:
+        self.well_at = synced_at
+        self._heard_at = self._polled_at = time.monotonic()
+        self._beating = object()
+        self._heartbeats = self._connections.call_soon(self._beat, self._beating)
 
-    @property
-    def fenced(self) -> bool:
-        """Whether another agent with the same instance id has taken this membership over."""
-        return self._fenced
-
-    def poll_heartbeat(self) -> None:
-        """Act on the results of the heartbeats.
-
-        Raises:
-            KafkaError: They are refused, or have ended.
-        """
-        refusal, self._refusal = self._refusal, None
-        if refusal is not None:
-            raise refusal
-        super().poll_heartbeat()
-
-    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
-        error = kafka_errors.for_code(response.error_code)
-        if error is kafka_errors.FencedInstanceIdError:
-            self._fenced = True
-        elif issubclass(error, kafka_errors.AuthorizationError):
-            # the library would retry ten times a second and report nothing
-            self._refusal = error(self.group_id)
-            self._disable_heartbeat()
-        try:
-            result = super()._handle_heartbeat_response(response, send_time)
-        except kafka_errors.KafkaError as failure:
-            if not isinstance(failure, kafka_errors.RebalanceInProgressError):
+    async def _beat(self, series: object) -> None:
+        """Send heartbeats until the next join, or until the brokers do not know this member any more."""
+        pause = self._heartbeat_seconds
+        while True:
+            await self._net.sleep(pause)
+            if self._beating is not series or self.state is not MembershipState.STABLE:
+                return
+            sent_at = time.monotonic()
+            if sent_at - self._polled_at > STUCK_SECONDS:
+                await self._end_stuck()
+                return
+            if sent_at - self._heard_at > self._session_seconds:
+                self._lose_coordinator()  # it may be another one by now
+            try:
+                await self._send_heartbeat(series, sent_at)
+            except kafka_errors.KafkaError as failure:
+                if self._beating is not series:
+                    return
                 self._beats.failed()
                 self._note(failure, self._beats)
-                # the library would repeat a failed heartbeat ten times a second
-                self.heartbeat.config["retry_backoff_ms"] = round(1000 * max(0.1, self._beats.pause_seconds))
+                pause = max(_AGAIN_SECONDS, self._beats.pause_seconds)
+            else:
+                self._beats.succeeded()
+                pause = max(0.0, sent_at + self._heartbeat_seconds - time.monotonic())
+            finally:
+                if self._wants_rejoin or self._fenced or self._refusal is not None:
+                    self._wake()
+
+    async def _send_heartbeat(self, series: object, sent_at: float) -> None:
+        """Send one heartbeat, and act on its answer; the answer to one before the present join counts no more."""
+        node = await self._find()
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+        )
+        try:
+            response = await self._connections.send(request, node_id=node)
+        except kafka_errors.KafkaError as failure:
+            if not isinstance(failure, _OF_THE_CLIENT):
+                self._lose_coordinator()
             raise
-        else:
-            self._beats.succeeded()
-            return result
-        finally:
-            if self.rejoin_needed or self._fenced or self._refusal is not None:
-                self._wake()
+        if self._beating is not series:
+            return
+        error = kafka_errors.for_code(response.error_code)
+        if error is kafka_errors.RebalanceInProgressError:
+            self._wants_rejoin = True
+            self._heard_at = time.monotonic()
+            return
+        if error is kafka_errors.FencedInstanceIdError:
+            self._fenced, self._beating = True, None
+        elif issubclass(error, kafka_errors.AuthorizationError):
+            self._refusal, self._beating = error(self.group_id), None
+        self._check(error)
+        self.well_at, self._heard_at = sent_at, time.monotonic()
+
+    async def _end_stuck(self) -> None:
+        """End the membership because its owner is stuck; a static member stays until its session ends."""
+        if self.group_instance_id is None and self._coordinator is not None:
+            with suppress(kafka_errors.KafkaError):
+                await self._connections.send(self._leave_request({self.member_id: None}), node_id=self._coordinator)
+        self._forget_generation()
 
     # leaving
 
@@ -345,7 +570,7 @@ class GroupMember(CoordinatorRequests):
 
     def _leave_as(self, member_id: str) -> None:
         """Leave by this member id, or by the instance id alone if it is empty."""
-        self._disable_heartbeat()
+        self._beating = None
         self.end_by(float("inf"))
         request = self._leave_request({member_id: self.group_instance_id})
         deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts(REQUESTS)
@@ -359,9 +584,9 @@ class GroupMember(CoordinatorRequests):
             if not isinstance(error, kafka_errors.RetriableError) or time.monotonic() + pause > deadline:
                 raise reason
             if isinstance(error, COORDINATOR_MOVES):
-                self.coordinator_dead(error)
+                self._lose_coordinator()
             time.sleep(pause)
-        self.reset_generation()
+        self._forget_generation()
 
     def _left(self, request: Any, deadline: float) -> kafka_errors.KafkaError | None:
         """Send a LeaveGroup; return why it failed until a moment of the monotonic clock, or None if it succeeded."""
@@ -380,6 +605,74 @@ class GroupMember(CoordinatorRequests):
             for member_id, instance_id in members.items()
         ]
         return LeaveGroupRequest(group_id=self.group_id, member_id=next(iter(members)), members=identities)
+
+    # other requests to the coordinator's broker
+
+    def _send_beside(self, request: Any, timeout: float) -> Any:
+        """Send to the coordinator's broker over its ordinary connection instead of the coordinator connection.
+
+        Without a response in time, or after the time given to `end_by`, that is a KafkaError.
+        """
+        milliseconds = round(timeout * 1000)
+
+        async def exchange() -> Any:
+            future = self._connections.send(
+                request, node_id=await self._broker(timeout), request_timeout_ms=milliseconds
+            )
+            return await self._answer_of(future, timeout)
+
+        return self._net.run(exchange)
+
+    async def _broker(self, timeout: float) -> int | None:
+        """Find the coordinator and return the id of its broker once the metadata has its address.
+
+        A broker that has just started may coordinate the group before this client's metadata contains it again, and
+        metadata would otherwise be refreshed only when it gets old. Until then that is a NodeNotReadyError.
+        """
+        deadline = time.monotonic() + timeout
+        while not (self._knows_coordinator() or await self._is_found(min(_SLICE_SECONDS, timeout))):
+            self._check_end()
+            if time.monotonic() > deadline:
+                raise self._failure or kafka_errors.CoordinatorNotAvailableError(self.group_id)
+        broker, until = self._coordinator_broker, time.monotonic() + _METADATA_SECONDS
+        while broker is not None and self._connections.cluster.broker_metadata(broker) is None:
+            self._connections.cluster.request_update()
+            if time.monotonic() > until:
+                raise kafka_errors.NodeNotReadyError(broker)
+            await self._net.sleep(_METADATA_CHECK_SECONDS)
+        return broker
+
+    async def _is_found(self, seconds: float) -> bool:
+        """Return whether the coordinator is found within a time.
+
+        Raises:
+            KafkaError: The brokers refuse to name it.
+        """
+        finding = self._connections.call_soon(self._find)
+        with suppress(kafka_errors.KafkaError):
+            await self._connections.wait_for(finding, seconds * 1000)
+        if finding.is_done and finding.failed():
+            if not isinstance(finding.exception, kafka_errors.RetriableError):
+                raise finding.exception
+            await self._net.sleep(min(seconds, _AGAIN_SECONDS))
+        return self._coordinator is not None
+
+    async def _answer_of(self, future: Any, timeout: float) -> Any:
+        """Return the response to a request; wait in short slices so that the end of the membership interrupts it."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                self._check_end()
+            except EndedError:
+                # the next request must not wait behind this one
+                self._connections.drop(self._coordinator_broker)
+                raise
+            left = deadline - time.monotonic()
+            try:
+                return await self._connections.wait_for(future, max(0.0, min(left, _SLICE_SECONDS)) * 1000)
+            except kafka_errors.KafkaTimeoutError:
+                if future.is_done or left <= _SLICE_SECONDS:
+                    raise
 
 
 def left_error(answer: Any) -> Any:

@@ -12,9 +12,8 @@ from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import ClusterClient, connect
 from samerack.cluster.errors import NotAcceptedError
 from samerack.common.errors import RefusedError
 
@@ -55,32 +54,32 @@ def in_turns(lanes: Iterable[Sequence[Item]]) -> Iterator[Item]:
         yield from (item for item in turn if item is not None)
 
 
-def ask(client: KafkaNetClient, questions: Sequence[Question], timeout: float) -> list[Answer]:
+def ask(client: ClusterClient, questions: Sequence[Question], timeout: float) -> list[Answer]:
     """Ask all over an open client; return the answers in the order of the questions, failures among them."""
     lanes: dict[int, list[int]] = {}
     for index, question in enumerate(questions):
         lanes.setdefault(question.broker, []).append(index)
     answers: list[Answer | None] = [None] * len(questions)
-    manager, net = client._manager, client._net  # noqa: SLF001 - the library has no public way to send raw requests
+    connections = client.connections
 
     async def lane(indices: list[int]) -> None:
         for index in indices:
             question = questions[index]
             try:
-                broker = manager.least_loaded_node() if question.broker == ANY_BROKER else question.broker
-                future = manager.send(question.request, node_id=broker, request_timeout_ms=round(timeout * 1000))
+                broker = connections.least_loaded_node() if question.broker == ANY_BROKER else question.broker
+                future = connections.send(question.request, node_id=broker, request_timeout_ms=round(timeout * 1000))
                 answers[index] = Answer(question=question, response=await future)
             except Exception as error:  # noqa: BLE001 - one failed question is a value, the others continue
                 if isinstance(error, kafka_errors.UnknownBrokerIdError):
-                    manager.cluster.request_update()
+                    connections.cluster.request_update()
                 answers[index] = Answer(question=question, error=error)
 
     async def all_lanes() -> None:
-        running = [net.call_soon_with_future(lane, indices) for indices in lanes.values()]
+        running = [client.net.call_soon_with_future(lane, indices) for indices in lanes.values()]
         for one in running:
             await one
 
-    net.run(all_lanes)
+    client.net.run(all_lanes)
     return [answer for answer in answers if answer is not None]
 
 
@@ -90,7 +89,7 @@ class Wire:
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Prepare with kafka-python's settings (`auth.kafka_config.for_kafka_python`); the first request connects."""
         self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
-        self._client: KafkaNetClient | None = None
+        self._client: ClusterClient | None = None
 
     def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
         """Ask all; return the answers in the order of the questions, failures among them.
@@ -132,10 +131,10 @@ class Wire:
     def close(self) -> None:
         """Disconnect."""
         if self._client is not None:
-            close(self._client)
+            self._client.close()
             self._client = None
 
-    def _connected(self) -> KafkaNetClient:
+    def _connected(self) -> ClusterClient:
         if self._client is None:
             self._client = connect(self._config)
         return self._client

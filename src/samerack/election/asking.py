@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
+from samerack.cluster.client import ClusterClient
 from samerack.cluster.coordinators import MAX_GROUPS_PER_REQUEST, Coordinators
 from samerack.cluster.group import DescribedGroup
 from samerack.cluster.group_questions import describe_groups, to_coordinators
@@ -23,7 +23,7 @@ Answer = DescribedGroup | Exception
 class GroupAsker:
     """Describes groups over one client and remembers their coordinators. One thread may use it at a time."""
 
-    def __init__(self, client: KafkaNetClient) -> None:
+    def __init__(self, client: ClusterClient) -> None:
         self._ask = partial(ask, client)
         self._coordinators = Coordinators(self._ask)
 

@@ -14,10 +14,9 @@ from typing import Final
 
 import structlog
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import ClusterClient, connect
 from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
 from samerack.election.counting import Claims
@@ -161,9 +160,9 @@ class Election(ElectionResults, Service):
             elif not self._stopping.is_set():
                 self._wait_outside(waiting)
         finally:
-            close(client)
+            client.close()
 
-    def _take_part(self, client: KafkaNetClient, former: Advertisement | None) -> None:
+    def _take_part(self, client: ClusterClient, former: Advertisement | None) -> None:
         """Take part until stopped, or until the election does not need this agent.
 
         `former` is what a former process of this agent advertises there. A static member's return is no rebalance, so

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from kafka.net.compat import KafkaNetClient
-
+from samerack.cluster.client import ClusterClient
 from samerack.cluster.group_member import GroupMember, Joined
 from samerack.election.choice import choose
 from samerack.election.messages import (
@@ -41,22 +40,11 @@ _MAX_REPORTING_OUTSIDE: Final = 50
 class _AgentMember(GroupMember):
     """Base class of the members of both kinds of groups."""
 
-    well_at = float("-inf")
     sure_seconds = 0.0
 
     def protocol_type(self) -> str:
         """Return a type of its own, so that the group is not taken for a consumer group."""
         return PROTOCOL_TYPE
-
-    def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
-        content = super()._process_sync_group_response(response, send_time)
-        self.well_at = send_time
-        return content
-
-    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
-        result = super()._handle_heartbeat_response(response, send_time)  # raises on any error
-        self.well_at = send_time
-        return result
 
     def is_sure_in(self, generation: int) -> bool:
         """Return whether no later generation of the group can have begun.
@@ -76,7 +64,7 @@ class ElectionMember(_AgentMember):
 
     def __init__(
         self,
-        client: KafkaNetClient,
+        client: ClusterClient,
         *,
         settings: ElectionSettings,
         advertisement: Advertisement,
@@ -137,7 +125,7 @@ class WaitingMember(_AgentMember):
     """A static member of one of the waiting groups."""
 
     def __init__(
-        self, client: KafkaNetClient, *, election: str, advertisement: Advertisement, wake: Callable[[], None]
+        self, client: ClusterClient, *, election: str, advertisement: Advertisement, wake: Callable[[], None]
     ) -> None:
         """Prepare; nothing is sent before `join`, and of what this agent advertises only rack and addresses."""
         super().__init__(

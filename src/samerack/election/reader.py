@@ -15,7 +15,7 @@ import structlog
 from kafka import errors as kafka_errors
 
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import close, connect
+from samerack.cluster.client import connect
 from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
 from samerack.election.asking import Answer, GroupAsker
@@ -86,7 +86,7 @@ class RegistryReader(Service):
                     self._read(asker)
                     self._wake.wait(self._interval())
             finally:
-                close(client)
+                client.close()
         return threading.TIMEOUT_MAX
 
     def report(self, trouble: str) -> None:

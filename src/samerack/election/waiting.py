@@ -14,8 +14,8 @@ from typing import Final
 
 import structlog
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
+from samerack.cluster.client import ClusterClient
 from samerack.cluster.group import STABLE, DescribedGroup
 from samerack.election.asking import GroupAsker
 from samerack.election.counting import Claim
@@ -47,7 +47,7 @@ class Waiting:
 
     def __init__(
         self,
-        client: KafkaNetClient,
+        client: ClusterClient,
         *,
         settings: ElectionSettings,
         advertisement: Advertisement,

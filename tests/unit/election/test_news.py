@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kafka.net.compat import KafkaNetClient
 
-from samerack.cluster.client import close
+from samerack.cluster.client import ClusterClient
 from samerack.election.member import ElectionMember
 from samerack.election.messages import Advertisement, lead
 from samerack.settings.loading import load
@@ -18,12 +17,12 @@ FIRST = Advertisement(identity="me", responsibilities=(lead("payments"),))
 @pytest.fixture
 def member() -> Iterator[ElectionMember]:
     """A member whose client never connects, as its first JoinGroup is parked."""
-    client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
+    client = ClusterClient({"bootstrap_servers": "127.0.0.1:1"})
     settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
     made = ElectionMember(client, settings=settings.election, advertisement=FIRST, wake=lambda: None)
     made.group_protocols()
     yield made
-    close(client)
+    client.close()
 
 
 def test_groups_found_while_a_join_is_parked_are_advertised_by_another_one(member: ElectionMember) -> None:

@@ -68,7 +68,7 @@ def test_who_may_not_wait_outside_takes_part_in_larger_elections(
     inside: bool,  # noqa: FBT001 - a table
 ) -> None:
     """So the others know its rack."""
-    client: Any = SimpleNamespace(_net=None, _manager=None)
+    client: Any = SimpleNamespace(net=None, connections=None)
     waiting = Waiting(
         client,
         settings=settings.election,

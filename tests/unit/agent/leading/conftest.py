@@ -10,10 +10,9 @@ from typing import Any, Final
 import pytest
 from kafka import errors as kafka_errors
 from kafka.future import Future
-from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.leading.membership import Membership
-from samerack.cluster.client import close
+from samerack.cluster.client import ClusterClient
 from samerack.cluster.group_member import Joined
 from samerack.settings.leading import LeadingSettings
 
@@ -77,14 +76,18 @@ def coordinator() -> Coordinator:
 def membership(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Membership]:
     """A membership on a client that never connects."""
 
-    async def ready(_membership: Membership, **_: object) -> bool:
-        return True
+    async def find(membership: Membership) -> int:
+        membership._coordinator = 1
+        return 1
 
-    monkeypatch.setattr(Membership, "ensure_coordinator_ready_async", ready)
-    monkeypatch.setattr(Membership, "coordinator_unknown", lambda _: False)
-    monkeypatch.setattr(Membership, "_maybe_start_heartbeat_loop", lambda _: None)
-    client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
-    client._net.start()
+    async def beat(_membership: Membership, _series: object) -> None:
+        pass
+
+    monkeypatch.setattr(Membership, "_find", find)
+    monkeypatch.setattr(Membership, "_knows_coordinator", lambda _: True)
+    monkeypatch.setattr(Membership, "_beat", beat)
+    client = ClusterClient({"bootstrap_servers": "127.0.0.1:1"})
+    client.net.start()
     joined = Membership(
         client,
         group="orders",
@@ -100,6 +103,6 @@ def membership(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Ite
             return future
         return future.success(answer)
 
-    client._manager.send = send
+    monkeypatch.setattr(client.connections, "send", send)
     yield joined
-    close(client)
+    client.close()

@@ -14,23 +14,22 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as KafkaPythonSticky
-from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
-from kafka.structs import MemberState
 
 from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading.join_metadata import user_data
 from samerack.agent.leading.membership import Membership
 from samerack.cluster import client, diagnosis
-from samerack.cluster.client import close, connect
-from samerack.cluster.group_member import JOIN_VERSION, STUCK_SECONDS, Joined
+from samerack.cluster.client import ClusterClient, connect
+from samerack.cluster.group_member import JOIN_VERSION, STUCK_SECONDS, GroupMember, Joined, MembershipState
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.sticky import claims
 from samerack.protocol.values import NO_PARTITIONS
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
+from tests.unit.waiting import until
 
 OFFERED = ("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner")
 Make = Callable[[], Membership]
@@ -39,13 +38,13 @@ Make = Callable[[], Membership]
 @pytest.fixture
 def make() -> Iterator[Make]:
     """Make memberships whose client never connects."""
-    client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
+    client = ClusterClient({"bootstrap_servers": "127.0.0.1:1"})
 
     def build() -> Membership:
         return Membership(client, group="orders", settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None)
 
     yield build
-    close(client)
+    client.close()
 
 
 def test_every_offered_protocol_carries_an_empty_subscription(make: Make) -> None:
@@ -93,13 +92,25 @@ def test_the_present_protocol_is_offered_first(make: Make, present: str, order: 
     assert tuple(name for name, _ in membership.group_protocols()) == order
 
 
-def test_a_long_question_costs_no_membership(make: Make) -> None:
+@pytest.mark.parametrize(
+    ("silent_seconds", "state"),
+    [
+        (2 * LeadingSettings().rebalance_timeout_seconds, MembershipState.STABLE),
+        (STUCK_SECONDS + 1, MembershipState.UNJOINED),
+    ],
+)
+def test_a_long_question_costs_no_membership(
+    membership: Membership, coordinator: Coordinator, silent_seconds: float, state: MembershipState
+) -> None:
     """The membership ends STUCK_SECONDS after its last poll: one request may take the rebalance timeout."""
-    heartbeat = make().heartbeat
-    heartbeat.last_poll = time.monotonic() - 2 * LeadingSettings().rebalance_timeout_seconds
-    assert not heartbeat.poll_timeout_expired()
-    heartbeat.last_poll = time.monotonic() - STUCK_SECONDS - 1
-    assert heartbeat.poll_timeout_expired()
+    assert membership.join(WAIT_SECONDS)
+    membership._heartbeat_seconds = 0.01
+    membership._polled_at = time.monotonic() - silent_seconds
+    series = membership._beating
+    beating = membership._connections.call_soon(GroupMember._beat, membership, series)
+    assert until(lambda: beating.is_done or coordinator.sent.count("Heartbeat") > 1)
+    assert (membership.state, membership.wants_join) == (state, state is MembershipState.UNJOINED)
+    membership._beating = None
 
 
 def test_a_leader_assigns_between_join_and_sync(membership: Membership, coordinator: Coordinator) -> None:
@@ -141,7 +152,7 @@ def test_the_reason_of_a_trigger_is_reported_once(membership: Membership, coordi
     assert membership.join(WAIT_SECONDS)
     assert membership.member_id == "me"
     membership.rejoin_for_position()
-    assert (membership.member_id, membership.state, membership.need_rejoin()) == ("", MemberState.UNJOINED, True)
+    assert (membership.member_id, membership.state, membership.wants_join) == ("", MembershipState.UNJOINED, True)
     assert not membership.leading
     assert membership.join(WAIT_SECONDS)
     joins = coordinator.of("JoinGroup")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 from kafka.future import Future
-from kafka.structs import MemberState
 
 from lab.sandbox.admin import wait_until
 from samerack.agent.leading.membership import Hold, Membership
+from samerack.cluster.group_member import MembershipState
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 
 
@@ -19,7 +19,7 @@ def test_a_join_that_ends_between_two_calls_is_not_repeated(membership: Membersh
     coordinator.parks = 1
     assert (membership.wants_join, membership.join(0.05)) == (True, False)
     _answer(membership, coordinator)
-    wait_until(lambda: membership.state is MemberState.STABLE, "it has joined")
+    wait_until(lambda: membership.state is MembershipState.STABLE, "it has joined")
     assert (membership.wants_join, membership.join(WAIT_SECONDS), membership.wants_join) == (True, True, False)
     assert coordinator.sent == ["JoinGroup", "SyncGroup"]
 
@@ -129,14 +129,14 @@ def test_a_late_pending_member_that_cannot_leave_ends_no_join(
     membership: Membership, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found: the error of a LeaveGroup that got no answer ended the join between JoinGroup and SyncGroup."""
-    send = membership._manager.send
+    send = membership._connections.send
 
-    def lost(request: Any, **options: object) -> Any:
+    def lost(request: Any, **options: Any) -> Any:
         if type(request).__name__ == "LeaveGroupRequest":
             return Future().failure(kafka_errors.RequestTimedOutError())
         return send(request, **options)
 
-    monkeypatch.setattr(membership._manager, "send", lost)
+    monkeypatch.setattr(membership._connections, "send", lost)
     coordinator.meanwhile = membership.let_go
     membership.hold()
     assert membership.join(WAIT_SECONDS)

@@ -17,8 +17,8 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster import group_member
-from samerack.cluster.client import close, connect
-from samerack.cluster.coordinator_requests import EndedError
+from samerack.cluster.client import connect
+from samerack.cluster.group_member import EndedError
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of
 from tests.unit.cluster.scripted_broker import CONSUMER, REBALANCE_IN_PROGRESS, TOPIC, ScriptedBroker
@@ -42,7 +42,7 @@ def membership(broker: ScriptedBroker) -> Iterator[Membership]:
     """A membership of that group that has not joined yet."""
     client = connect({"bootstrap_servers": broker.address})
     yield Membership(client, group="orders", settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None)
-    close(client)
+    client.close()
 
 
 @contextmanager
