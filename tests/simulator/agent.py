@@ -18,8 +18,8 @@ from typing import Any, Final
 from unittest import mock
 
 import structlog
-from kafka import cluster, util
-from kafka.net import connection, manager, selector
+from kafka import util
+from kafka.net import connection, selector
 
 from samerack.agent.leading import assigning, consumer_wait, responsibility
 from samerack.agent.leading import leader as leader_module
@@ -46,13 +46,11 @@ _EPOCH: Final = 1_750_000_000.0
 _HAND_OVER_SECONDS: Final = 2.0
 _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     assigning,
-    cluster,
     connection,
     connections,
     consumer_wait,
     group_member,
     leader_module,
-    manager,
     membership_module,
     responsibility,
     selector,
@@ -98,7 +96,11 @@ def simulated() -> Iterator[None]:
         (client, "NetworkSelector", VirtualLoop),
         (client, "Connections", SimulatedConnections),
         (client, "_DIAGNOSES", _DIAGNOSES),
-        (manager, "random", SimpleNamespace(choice=lambda items: items[0], shuffle=lambda _: None, uniform=_middle)),
+        (
+            connections,
+            "random",
+            SimpleNamespace(choice=lambda items: items[0], sample=lambda items, _: items, uniform=_middle),
+        ),
         *((module, "time", played) for module in _ON_PLAYED_TIME),
     ]
     with ExitStack() as stack:

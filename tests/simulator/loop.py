@@ -16,7 +16,7 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.selector import KernelEvent, NetworkSelector, Task, TaskState
 
-from samerack.cluster.connections import Connections
+from samerack.cluster.connections import Connections, Node
 from tests.simulator.broker import BrokerEnd
 from tests.simulator.network import LATENCY_MS
 from tests.simulator.process import Process
@@ -231,5 +231,5 @@ class VirtualTransport:
 class SimulatedConnections(Connections):
     """The connections of one simulated client."""
 
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:  # noqa: ARG002
-        return VirtualTransport(self._net, 0 if self.cluster.is_bootstrap(node.node_id) else int(node.port) - 9092)
+    async def _transport(self, node: Node, until: float) -> Any:  # noqa: ARG002
+        return VirtualTransport(self._net, 0 if node.node_id in self._bootstrap else node.port - 9092)

@@ -64,7 +64,6 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "bootstrap.servers": ("bootstrap_servers", str),
     "client.id": ("client_id", str),
     "client.dns.lookup": ("client_dns_lookup", _lookup),
-    "connections.max.idle.ms": ("connections_max_idle_ms", int),
     "metadata.max.age.ms": ("metadata_max_age_ms", int),
     "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", int),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", int),
@@ -80,8 +79,8 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", _checks_hostname),
     "ssl.key.location": ("ssl_keyfile", str),
     "ssl.key.password": ("ssl_password", str),
+    "enable.ssl.certificate.verification": ("ssl_verifies", _is_on),
 }
-_VERIFY: Final = "enable.ssl.certificate.verification"
 _SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
 _ONLY_LIBRDKAFKA: Final = (
     "allow.auto.create.topics",
@@ -91,6 +90,7 @@ _ONLY_LIBRDKAFKA: Final = (
     "broker.address.family",
     "broker.address.ttl",
     "broker.version.fallback",
+    "connections.max.idle.ms",
     "debug",
     "enable.metrics.push",
     "log.connection.close",
@@ -114,7 +114,7 @@ _ONLY_LIBRDKAFKA: Final = (
     "topic.metadata.refresh.interval.ms",
     "topic.metadata.refresh.sparse",
 )
-FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *identities.KEYS, _VERIFY})
+FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *identities.KEYS})
 """Keys that both clients support; those of tokens become one object, so they are not in the table."""
 KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
 """All keys that the agent and the chart's values accept. Those of librdkafka alone count where it publishes."""
@@ -194,9 +194,7 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     if result.get("sasl_mechanism") == identities.OAUTHBEARER:
         result["sasl_oauth_token_provider"] = _provider(kafka)
     if result.get("security_protocol") in ("SSL", "SASL_SSL"):
-        _check_files(result)
-    if not _converted(_VERIFY, kafka.get(_VERIFY, "true"), _is_on):
-        result["ssl_context"] = unverified(result)
+        tls_context(result)  # reports errors of files now, and more clearly than for each connection
     return result
 
 
@@ -219,9 +217,14 @@ def _provider(kafka: Mapping[str, str]) -> Tokens:
     return tokens(who, identities.extensions(kafka))
 
 
-def _check_files(config: Mapping[str, Any]) -> None:
-    """Read every file once: clients read them for each connection, and would report errors later and less clearly."""
+def tls_context(config: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return the context for one connection, with the certificates as their files are now.
+
+    Raises:
+        SettingsError: A file cannot be read.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     for name, key in (("ssl_cafile", "ssl.ca.location"), ("ssl_crlfile", "ssl.crl.location")):
         if name in config:
             try:
@@ -230,23 +233,10 @@ def _check_files(config: Mapping[str, Any]) -> None:
                 raise SettingsError(
                     f"kafka.{key}: {config[name]}: {error.strerror or error}; it must be a file in PEM"
                 ) from None
-    _show_certificate(context, config)
-
-
-def unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return a context that trusts any broker and still presents the agent's own certificate, as its file is now.
-
-    If it gets a context, the client ignores every other `ssl_*` setting.
-    """
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    _show_certificate(context, config)
-    return context
-
-
-def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> None:
-    """Load the agent's own certificate, if it has one."""
+    if "ssl_cafile" not in config:
+        context.load_default_certs()
+    if "ssl_crlfile" in config:
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if "ssl_certfile" in config:
         try:
             context.load_cert_chain(config["ssl_certfile"], config.get("ssl_keyfile"), config.get("ssl_password", ""))
@@ -255,6 +245,10 @@ def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> Non
                 f"kafka.ssl.certificate.location: {config['ssl_certfile']}: {error.strerror or error}; it and "
                 "kafka.ssl.key.location must be a certificate in PEM and its key"
             ) from None
+    context.check_hostname = config.get("ssl_check_hostname", True) and config.get("ssl_verifies", True)
+    if not config.get("ssl_verifies", True):
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def wrong_key(key: str, place: str = "kafka") -> str:

@@ -6,16 +6,78 @@ before a pause is over.
 
 from __future__ import annotations
 
-from typing import Any, Final
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 from kafka.future import Future
 from kafka.net.selector import NetworkSelector
 
 from samerack.auth.bearer import TokenError
-from samerack.cluster.connections import Connections, Refusals, identity_of
+from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unadvertised
 from samerack.cluster.refusals import refusal
-from samerack.common.errors import AgentError, one_line
+from samerack.common.attempts import REFUSALS, Attempts
+from samerack.common.errors import AgentError, RefusedError, one_line
+
+Identity: TypeAlias = tuple[tuple[str, str], ...]
+_IDENTIFYING: Final = ("bootstrap_servers", "security_protocol", "sasl_", "ssl_")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Refused:
+    """Why an identity was refused, how often in a row, and until when no client connects as it (monotonic seconds)."""
+
+    text: str = ""
+    attempts: Attempts = field(default_factory=lambda: Attempts(REFUSALS))
+    until: float = 0.0
+
+
+class Refusals:
+    """Recent refusals, shared by all clients of a process: together they connect no more often than one would."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[Identity, _Refused] = {}
+        self._let_in = False
+
+    @property
+    def reception(self) -> str | None:
+        """Empty once any client was accepted; before that, why one was refused; None while no client got an answer."""
+        with self._lock:
+            return "" if self._let_in else next((one.text for one in self._known.values()), None)
+
+    def check(self, identity: Identity) -> None:
+        """Raise the last refusal of this identity until its pause is over.
+
+        Raises:
+            RefusedError: It was refused recently.
+        """
+        with self._lock:
+            known = self._known.get(identity)
+        if known is not None and time.monotonic() < known.until:
+            raise RefusedError(known.text)
+
+    def remember(self, identity: Identity, text: str) -> RefusedError:
+        """Record that this identity was refused; return the error to raise."""
+        with self._lock:
+            known = self._known.setdefault(identity, _Refused())
+            known.text, known.until = text, time.monotonic() + known.attempts.failed()
+        return RefusedError(text)
+
+    def forget(self, identity: Identity) -> None:
+        """Record that this identity was accepted."""
+        with self._lock:
+            self._let_in = True
+            self._known.pop(identity, None)
+
+
+def identity_of(config: Mapping[str, Any]) -> Identity:
+    """Return the settings that say where a client connects and as whom."""
+    return tuple(sorted((key, str(value)) for key, value in config.items() if key.startswith(_IDENTIFYING)))
+
 
 _REFUSALS: Final = Refusals()
 _DIAGNOSES: Final = Diagnoses()
@@ -54,12 +116,11 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> ClusterClient:
     client = ClusterClient(config)
     connections = client.connections
     client.net.start()
-    milliseconds = round(timeout * 1000)
-    if _DIAGNOSES.end_attempts and (hopeless := _why_hopeless(connections, connections.bootstrap_async(milliseconds))):
+    if _DIAGNOSES.end_attempts and (hopeless := _why_hopeless(connections, connections.begin(timeout))):
         client.close()
         raise AgentError(f"kafka {hopeless}")
     try:
-        connections.bootstrap(milliseconds, refresh=False)  # waits for the attempt that has begun, or begins it
+        client.net.run(connections.begin, timeout)  # waits for the attempt that has begun, or begins it
     except Exception as error:
         client.close()
         last = connections.last_failure or error

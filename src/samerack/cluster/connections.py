@@ -1,100 +1,343 @@
-"""kafka-python's connections to brokers; remembers which brokers refused the client.
+"""The connections of one client to the brokers of a cluster.
 
-The library is meant to remember a broker that refuses and to raise that at once from then on. It does not notice it if
-TLS or SASL fails, or if the broker's last data is read together with the end of its connection: then it would connect
-again without a pause for every request.
+kafka-python serves a connection: sockets, TLS, SASL, requests in flight. Which connections there are, where the brokers
+are, when to try one again and which have refused this client is decided here: the library connects again without a
+pause where TLS or SASL fails, and loses what a broker says together with the end of its connection.
 """
 
 from __future__ import annotations
 
+import random
+import socket
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kafka import errors as kafka_errors
+from kafka.cluster import collect_hosts, expand_to_canonical_bootstrap_hosts
 from kafka.future import Future
-from kafka.net.manager import KafkaConnectionManager
+from kafka.net.connection import KafkaConnection
+from kafka.net.inet import create_connection
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.metadata import MetadataRequest
 
-from samerack.auth.kafka_config import unverified
+from samerack.auth.kafka_config import tls_context
 from samerack.cluster.errors import NotAcceptedError
-from samerack.cluster.names import LOOKUPS, PROXY_URL
+from samerack.cluster.names import LOOKUPS, PROXY_URL, TlsSocket
 from samerack.cluster.refusals import refusal
-from samerack.common.attempts import REFUSALS, Attempts
-from samerack.common.errors import RefusedError, one_line
+from samerack.common.attempts import REFUSALS, REQUESTS, Attempts, RetryPauses
+from samerack.common.errors import one_line
 
-Identity: TypeAlias = tuple[tuple[str, str], ...]
-_IDENTIFYING: Final = ("bootstrap_servers", "security_protocol", "sasl_", "ssl_")
+NodeId: TypeAlias = int | str
+"""The broker's id; a text for a bootstrap server, and for a broker with a connection of its own for one group."""
 _LOOKUP_SECONDS: Final = 10.0
 _FIRST_PAUSE_SECONDS: Final = 0.001
 _LONGEST_PAUSE_SECONDS: Final = 0.05
+_MILLISECONDS: Final = {
+    "reconnect_backoff_ms": 50,
+    "reconnect_backoff_max_ms": 30_000,
+    "socket_connection_setup_timeout_ms": 10_000,
+    "metadata_max_age_ms": 300_000,
+}
+"""The defaults of settings that are used here; they are kafka-python's."""
+_SPREAD: Final = 0.2
+"""Pauses vary by this share, so that clients that lost a broker together do not return together."""
+_SOCKET_OPTIONS: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 
 
-class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library is untyped
-    """The connections of one client, which connects to a broker that refused it only after a pause.
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where a broker is reached."""
 
-    What was refused may have been replaced meanwhile: a certificate, or whom a broker trusts.
+    node_id: NodeId
+    host: str
+    port: int
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """The failures of connections to one node in a row, and until when none is tried (monotonic seconds)."""
+
+    attempts: Attempts
+    until: float = 0.0
+    refused: NotAcceptedError | None = None
+    """Why the node refused this client; it may have been replaced meanwhile: a certificate, or whom it trusts."""
+
+
+class _Connection(KafkaConnection):  # type: ignore[misc]  # the library is untyped
+    """A connection that reports the error with which it is closed.
+
+    A broker that refuses sends the reason and closes: if the library handles the end before the reason, it treats it
+    as a lost connection, and passes the reason only to `close`.
     """
 
+    def __init__(self, net: Any, report: Callable[[BaseException], None], **options: Any) -> None:
+        super().__init__(net, **options)
+        self.report = report
+
+    def close(self, error: BaseException | None = None) -> None:
+        if error is not None:
+            self.report(error)
+        super().close(error)
+
+
+class Connections:
+    """The connections of one client, opened when they are needed. All but `begin` and `close` is for its thread."""
+
     def __init__(self, net: Any, **config: Any) -> None:
-        super().__init__(net, **config, proxy_url=PROXY_URL)
+        """Prepare with kafka-python's settings; nothing is connected before `begin` or `send`."""
+        self.config = config
         self.last_failure: BaseException | None = None
-        self._refused_until: dict[Any, float] = {}
         self.any_outcome = threading.Event()
         """Set once a connection has failed, or the client is ready."""
+        self._net = net
+        self._limits = {name: config.get(name, value) / 1000 for name, value in _MILLISECONDS.items()}
+        self._bootstrap = _bootstrap_nodes(config)
+        self._brokers: dict[NodeId, Node] = {}
+        self._own: dict[NodeId, Node] = {}
+        """Nodes that `add_node` added."""
+        self._open: dict[NodeId, Any] = {}
+        self._troubles: dict[NodeId, _Trouble] = {}
+        self._begun: Any = None
+        self._refresh: Any = None
+        self._refreshes = Attempts(REQUESTS)
+        self._refreshed_at = 0.0
+        self._closed = False
 
-    def send(self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None) -> Any:
-        """Return a future of the response; it fails if the connection is being closed, where the library raises."""
+    # finding brokers
+
+    def begin(self, seconds: float) -> Any:
+        """Ask the bootstrap servers for the brokers; return a future of that, which is the same for all calls.
+
+        It fails with a KafkaTimeoutError after this many seconds, and as soon as a server refuses this client.
+        """
+        if self._begun is None:
+            self._begun = self.call_soon(self._begin, time.monotonic() + seconds)
+        return self._begun
+
+    async def _begin(self, deadline: float) -> None:
+        while (left := deadline - time.monotonic()) > 0:
+            node_id = random.choice(list(self._bootstrap))  # noqa: S311 - no secret
+            try:
+                await self.wait_for(self._connection(node_id).init_future, left * 1000)
+                await self._ask_for_brokers(node_id)
+            except (NotAcceptedError, kafka_errors.IncompatibleBrokerVersion):
+                raise
+            except Exception:  # noqa: BLE001 - TLS and tokens raise errors of many kinds
+                if not self.connection_delay(node_id):
+                    self._defer(node_id)
+                await self._net.sleep(min(self.connection_delay(node_id), max(0.0, deadline - time.monotonic())))
+            else:
+                return
+            finally:
+                self.drop(node_id)
+        raise kafka_errors.KafkaTimeoutError(f"no brokers are known from {self.config.get('bootstrap_servers')}")
+
+    def refresh_brokers(self) -> None:
+        """Ask for the brokers' addresses anew, unless that goes on."""
+        if not self._closed and (self._refresh is None or self._refresh.is_done):
+            self._refresh = self.call_soon(self._refresh_brokers)
+
+    async def _refresh_brokers(self) -> None:
+        if pause := self._refreshes.pause_seconds:
+            await self._net.sleep(pause)
         try:
-            return super().send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
-        except RuntimeError as error:
-            return Future().failure(kafka_errors.KafkaConnectionError(str(error)))
+            await self._ask_for_brokers(self.least_loaded_node())
+        except kafka_errors.KafkaError:
+            self._refreshes.failed()
+            raise
+        self._refreshes.succeeded()
 
-    def maybe_raise_auth_failure(self, node_id: Any) -> None:
-        """Raise why a broker refused this client, until the pause after that is over."""
-        if time.monotonic() >= self._refused_until.get(node_id, float("inf")):
-            self._auth_failures.pop(node_id, None)
-        super().maybe_raise_auth_failure(node_id)
+    async def _ask_for_brokers(self, node_id: NodeId | None) -> None:
+        request = MetadataRequest(
+            topics=MetadataRequest.NO_TOPICS,
+            allow_auto_topic_creation=True,  # of none; brokers before 0.11 know no other value
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        response = await self.send(request, node_id=node_id)
+        found = {one.node_id: Node(one.node_id, one.host, one.port) for one in response.brokers}
+        if not found:
+            raise kafka_errors.MetadataEmptyBrokerList(str(node_id))
+        self._brokers, self._refreshed_at = found, time.monotonic()
+
+    def node(self, node_id: NodeId) -> Node | None:
+        """Return where a node is reached; None if it is not known."""
+        for nodes in (self._brokers, self._bootstrap, self._own):
+            if (found := nodes.get(node_id)) is not None:
+                return found
+        return None
+
+    def add_node(self, node: Node) -> NodeId:
+        """Add a node that is reached over a connection of its own; return its id."""
+        self._own[node.node_id] = node
+        return node.node_id
 
     def advertised(self) -> list[tuple[str, int]]:
         """Return the addresses that brokers advertise; none if the address that answered is among them."""
-        found = {(one.host, one.port) for one in self.cluster.brokers()}
-        return [] if found & {(one.host, one.port) for one in self.cluster.bootstrap_brokers()} else list(found)
+        found = {(one.host, one.port) for one in self._brokers.values()}
+        return [] if found & {(one.host, one.port) for one in self._bootstrap.values()} else list(found)
 
-    def is_away(self, node_id: Any) -> bool:
-        """Return whether a connection to a broker was lost or not made, so that there is a pause before the next."""
-        connection = self._conns.get(node_id)
-        connected = connection is not None and connection.connected
-        return not connected and self.connection_delay(node_id) > 0
+    def least_loaded_node(self) -> NodeId | None:
+        """Return a broker with the fewest requests in flight, connected if possible; None if there is a pause for each.
 
-    def drop(self, node_id: Any) -> None:
-        """Close the connection to a broker, so that the next request opens another."""
-        connection = self._conns.pop(node_id, None)
+        Where no broker can be tried, that is a bootstrap server: all brokers may have moved.
+        """
+        for nodes in (self._brokers, self._bootstrap):
+            waiting = {}
+            for node_id in random.sample(list(nodes), len(nodes)):
+                connection = self._open.get(node_id)
+                in_flight = len(connection.in_flight_requests) if connection is not None else 0
+                if connection is not None and connection.connected and not connection.paused and not in_flight:
+                    return node_id
+                if (connection is None or not connection.paused) and not self.connection_delay(node_id):
+                    waiting[node_id] = in_flight
+            if waiting:
+                return min(waiting, key=waiting.__getitem__)
+        return None
+
+    # requests
+
+    def send(self, request: Any, node_id: NodeId | None = None, request_timeout_ms: float | None = None) -> Any:
+        """Send to a node, or to any broker; return a future of the response, which fails with a KafkaError."""
+        try:
+            if time.monotonic() - self._refreshed_at > self._limits["metadata_max_age_ms"] > 0 and self._brokers:
+                self._refreshed_at = time.monotonic()
+                self.refresh_brokers()
+            connection = self._connection(self.least_loaded_node() if node_id is None else node_id)
+            return connection.send_request(request, request_timeout_ms=request_timeout_ms)
+        except kafka_errors.KafkaError as error:
+            return Future().failure(error)
+        except RuntimeError as error:  # the connection is being closed
+            return Future().failure(kafka_errors.KafkaConnectionError(str(error)))
+
+    def call_soon(self, task: Any, *arguments: Any) -> Any:
+        """Run a coroutine function on the network thread, from any thread; return a future of what it returns."""
+        return self._net.call_soon_with_future(task, *arguments)
+
+    async def wait_for(self, future: Any, milliseconds: float) -> Any:
+        """Return a future's value, or raise its error or, after this time, a KafkaTimeoutError; the future goes on."""
+        first = Future()
+
+        def end(outcome: Any) -> None:
+            if not first.is_done:
+                (first.failure if isinstance(outcome, BaseException) else first.success)(outcome)
+
+        future.add_both(end)
+        late = kafka_errors.KafkaTimeoutError(f"after {milliseconds:.0f} ms")
+        timer = self._net.call_later(milliseconds / 1000, lambda: end(late))
+        try:
+            return await first
+        finally:
+            self._net.cancel(timer)
+
+    # connections
+
+    def connection_delay(self, node_id: NodeId) -> float:
+        """Return the seconds until a connection to a node may be tried; 0.0 where none has failed."""
+        trouble = self._troubles.get(node_id)
+        return 0.0 if trouble is None else max(0.0, trouble.until - time.monotonic())
+
+    def is_away(self, node_id: NodeId) -> bool:
+        """Return whether a connection to a node was lost or not made, so that there is a pause before the next."""
+        connection = self._open.get(node_id)
+        return not (connection is not None and connection.connected) and self.connection_delay(node_id) > 0
+
+    def drop(self, node_id: NodeId | None) -> None:
+        """Close the connection to a node, so that the next request opens another."""
+        connection = self._open.pop(node_id, None) if node_id is not None else None
         if connection is not None:
             connection.close()
 
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        await self._look_up(node.host, node.port, timeout_at)
-        if self.config["ssl_context"] is not None:
-            self.config["ssl_context"] = unverified(self.config)  # the library would show a replaced certificate
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
-        received = transport._sock_recv  # noqa: SLF001 - it loses data that is read together with the end
+    def close(self) -> None:
+        """Close all connections; no other is opened."""
+        self._closed = True
+        for node_id in list(self._open):
+            self.drop(node_id)
 
-        def first_what_was_said() -> tuple[bytes, BaseException | None]:
-            data, end = received()
-            return data, None if data else end  # the next read returns the end again, without data
+    def _connection(self, node_id: NodeId | None) -> Any:
+        """Return the connection to a node, which may not be made yet.
 
-        transport._sock_recv = first_what_was_said  # noqa: SLF001
+        Raises:
+            NodeNotReadyError: There is none, and a pause before the next.
+            NotAcceptedError: The node refused this client, and the pause after that is not over.
+            UnknownBrokerIdError: Nobody has said where the node is.
+        """
+        if node_id is None or self._closed:
+            raise kafka_errors.NodeNotReadyError(str(node_id))
+        if (connection := self._open.get(node_id)) is not None:
+            return connection
+        trouble = self._troubles.get(node_id)
+        if trouble is not None:
+            if trouble.until > time.monotonic():
+                raise trouble.refused or kafka_errors.NodeNotReadyError(str(node_id))
+            trouble.refused = None
+        node = self.node(node_id)
+        if node is None:
+            raise kafka_errors.UnknownBrokerIdError(str(node_id))
+        connection = self._open[node_id] = _Connection(
+            self._net, partial(self._failed, node_id), node_id=node_id, **self.config
+        )
+        connection.close_future.add_both(partial(self._forget, node_id, connection))
+        self.call_soon(self._connect, node, connection)
+        return connection
+
+    def _forget(self, node_id: NodeId, connection: Any, error: BaseException | None) -> None:
+        if self._open.get(node_id) is connection:
+            del self._open[node_id]
+        if error is not None and node_id not in self._bootstrap and self._brokers:
+            self.refresh_brokers()
+
+    async def _connect(self, node: Node, connection: Any) -> None:
+        until = time.monotonic() + self._limits["socket_connection_setup_timeout_ms"]
+        try:
+            transport = await self._transport(node, until)
+            if connection.closed:
+                transport.close()
+                return
+            connection.connection_made(transport)
+            await connection.initialize(timeout_at=until)
+            await connection
+        except Exception as error:  # noqa: BLE001 - TLS and tokens raise errors of many kinds
+            self._defer(node.node_id)
+            connection.close(error)
+        else:
+            self._troubles.pop(node.node_id, None)
+
+    async def _transport(self, node: Node, until: float) -> Any:
+        """Return a new transport to a node, after the TLS handshake if there is one.
+
+        Raises:
+            Exception: There is none at `until` (monotonic seconds), or it fails.
+        """
+        await self._look_up(node.host, node.port, until)
+        plain = await create_connection(
+            self._net, node.host, node.port, _SOCKET_OPTIONS, proxy_url=PROXY_URL, timeout_at=until
+        )
+        if self.config.get("security_protocol") not in ("SSL", "SASL_SSL"):
+            return KafkaTCPTransport(self._net, plain, host=node.host)
+        try:
+            # the library's own context would show a replaced certificate, and lose what is read with the end
+            context = tls_context(self.config)
+            context.sslsocket_class = TlsSocket
+            transport = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=context)
+        except BaseException:
+            plain.close()
+            raise
+        try:
+            await self.wait_for(self.call_soon(transport.handshake), (until - time.monotonic()) * 1000)
+        except BaseException:
+            transport.close()
+            raise
         return transport
 
-    async def _look_up(self, host: str, port: int, timeout_at: float | None) -> None:
+    async def _look_up(self, host: str, port: int, until: float) -> None:
         """Wait for a host's addresses, while other connections go on; none in time is a KafkaConnectionError."""
         lookup = LOOKUPS.begin(host, port)
-        until = time.monotonic() + _LOOKUP_SECONDS
-        if timeout_at is not None:
-            until = min(until, timeout_at)
+        until = min(until, time.monotonic() + _LOOKUP_SECONDS)
         pause = _FIRST_PAUSE_SECONDS
         while not lookup.done():
             if time.monotonic() > until:
@@ -104,85 +347,34 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         if error := lookup.exception():
             raise kafka_errors.KafkaConnectionError(f"{host}: {one_line(error)}") from error
 
-    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
-        said: list[BaseException] = []
-        close = conn.close
+    # failures
 
-        def close_with_reason(error: BaseException | None = None) -> None:
-            # a broker that refuses sends the reason and closes: if the library handles the end before the reason, it
-            # treats it as a lost connection, and passes the reason only to `close`
-            if error is not None:
-                said.append(error)
-                self._failed(node.node_id, error)
-            close(error)
-
-        conn.close = close_with_reason
-        await super()._connect(node, conn, **options)
-        for error in said:  # once a connection was made, the library forgets a refusal, also one on that connection
-            self._failed(node.node_id, error)
-        conn.init_future.add_errback(partial(self._failed, node.node_id))
-
-    def _failed(self, broker: Any, error: BaseException) -> None:
+    def _failed(self, node_id: NodeId, error: BaseException) -> None:
+        """Remember why a connection failed; one that was refused is not tried again before a long pause."""
         words = refusal(error, self.config)
         if words or not refusal(self.last_failure, self.config):
             self.last_failure = error
-        self.any_outcome.set()
         if words:
             # a client that one bootstrap server refuses does not try the others
-            all_of_them = [one.node_id for one in self.cluster.bootstrap_brokers()]
-            for one in all_of_them if self.cluster.is_bootstrap(broker) else [broker]:
-                self._auth_failures[one] = NotAcceptedError(words)
-                self._refused_until[one] = time.monotonic() + REFUSALS.most
+            for one in self._bootstrap if node_id in self._bootstrap else [node_id]:
+                trouble = self._trouble(one)
+                trouble.refused, trouble.until = NotAcceptedError(words), time.monotonic() + REFUSALS.most
+        self.any_outcome.set()
+
+    def _defer(self, node_id: NodeId) -> None:
+        """Have a pause before the next connection to a node, longer after each failure in a row."""
+        trouble = self._trouble(node_id)
+        pause = trouble.attempts.failed() * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # noqa: S311 - no secret
+        trouble.until = max(trouble.until, time.monotonic() + pause)
+
+    def _trouble(self, node_id: NodeId) -> _Trouble:
+        first, most = self._limits["reconnect_backoff_ms"], self._limits["reconnect_backoff_max_ms"]
+        return self._troubles.setdefault(node_id, _Trouble(Attempts(RetryPauses(first=first, most=most))))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Refused:
-    """Why an identity was refused, how often in a row, and until when no client connects as it (monotonic seconds)."""
-
-    text: str = ""
-    attempts: Attempts = field(default_factory=lambda: Attempts(REFUSALS))
-    until: float = 0.0
-
-
-class Refusals:
-    """Recent refusals, shared by all clients of a process: together they connect no more often than one would."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[Identity, _Refused] = {}
-        self._let_in = False
-
-    @property
-    def reception(self) -> str | None:
-        """Empty once any client was accepted; before that, why one was refused; None while no client got an answer."""
-        with self._lock:
-            return "" if self._let_in else next((one.text for one in self._known.values()), None)
-
-    def check(self, identity: Identity) -> None:
-        """Raise the last refusal of this identity until its pause is over.
-
-        Raises:
-            RefusedError: It was refused recently.
-        """
-        with self._lock:
-            known = self._known.get(identity)
-        if known is not None and time.monotonic() < known.until:
-            raise RefusedError(known.text)
-
-    def remember(self, identity: Identity, text: str) -> RefusedError:
-        """Record that this identity was refused; return the error to raise."""
-        with self._lock:
-            known = self._known.setdefault(identity, _Refused())
-            known.text, known.until = text, time.monotonic() + known.attempts.failed()
-        return RefusedError(text)
-
-    def forget(self, identity: Identity) -> None:
-        """Record that this identity was accepted."""
-        with self._lock:
-            self._let_in = True
-            self._known.pop(identity, None)
-
-
-def identity_of(config: Mapping[str, Any]) -> Identity:
-    """Return the settings that say where a client connects and as whom."""
-    return tuple(sorted((key, str(value)) for key, value in config.items() if key.startswith(_IDENTIFYING)))
+def _bootstrap_nodes(config: Mapping[str, Any]) -> dict[NodeId, Node]:
+    hosts = collect_hosts(config.get("bootstrap_servers", "localhost:9092"))
+    if config.get("client_dns_lookup") == "resolve_canonical_bootstrap_servers_only":
+        hosts = expand_to_canonical_bootstrap_hosts(hosts)
+    nodes = [Node(f"bootstrap-{number}", host, port) for number, (host, port, _) in enumerate(hosts)]
+    return {node.node_id: node for node in nodes}

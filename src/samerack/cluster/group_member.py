@@ -21,9 +21,10 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from samerack.cluster.client import ClusterClient
+from samerack.cluster.connections import Node
 from samerack.cluster.errors import COORDINATOR_MOVES
 from samerack.common.attempts import REQUESTS, Attempts
 
@@ -315,12 +316,12 @@ class GroupMember:
                 raise kafka_errors.for_code(found.error_code)(self.group_id)
         except kafka_errors.KafkaError as error:
             if isinstance(error, kafka_errors.InvalidMetadataError):
-                self._connections.cluster.request_update()
+                self._connections.refresh_brokers()
             self._lookups.failed()
             self._note(error, self._lookups)
             raise
         self._lookups.succeeded()
-        self._coordinator = self._connections.cluster.add_coordinator(found, CoordinatorType.GROUP, self.group_id)
+        self._coordinator = self._connections.add_node(Node(f"coordinator-{found.node_id}", found.host, found.port))
         self._heard_at = time.monotonic()  # a new coordinator starts every session anew
 
     def _lose_coordinator(self) -> None:
@@ -635,8 +636,8 @@ class GroupMember:
             if time.monotonic() > deadline:
                 raise self._failure or kafka_errors.CoordinatorNotAvailableError(self.group_id)
         broker, until = self._coordinator_broker, time.monotonic() + _METADATA_SECONDS
-        while broker is not None and self._connections.cluster.broker_metadata(broker) is None:
-            self._connections.cluster.request_update()
+        while broker is not None and self._connections.node(broker) is None:
+            self._connections.refresh_brokers()
             if time.monotonic() > until:
                 raise kafka_errors.NodeNotReadyError(broker)
             await self._net.sleep(_METADATA_CHECK_SECONDS)

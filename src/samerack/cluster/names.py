@@ -1,13 +1,14 @@
-"""Looks up brokers' host names without making anything else wait: the system's lookup cannot be interrupted.
+"""Sockets to brokers whose host names are looked up without making anything else wait.
 
-A name service that gives no answer holds a lookup for 20 s and more. kafka-python looks names up in the thread that
-also sends heartbeats, and no timeout of a connection covers it. Here each lookup has a thread of its own, and whoever
-needs the addresses waits as long as it wants to.
+The system's lookup cannot be interrupted, and a name service that gives no answer holds it for 20 s and more.
+kafka-python looks names up in the thread that also sends heartbeats, and no timeout of a connection covers it. Here
+each lookup has a thread of its own, and whoever needs the addresses waits as long as it wants to.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
@@ -63,6 +64,29 @@ class Lookups:
 LOOKUPS: Final = Lookups()
 
 
+class _EndApart(socket.socket):
+    """A socket that does not return a connection's end together with data: the library would lose the data."""
+
+    _has_read = False
+
+    def recv(self, *arguments: Any) -> bytes:
+        """Read; at the end, after data, that is a BlockingIOError once."""
+        try:
+            data = super().recv(*arguments)
+        except OSError:
+            self._has_read = False
+            raise
+        if not data and self._has_read:
+            self._has_read = False
+            raise BlockingIOError
+        self._has_read = bool(data)
+        return data
+
+
+class TlsSocket(_EndApart, ssl.SSLSocket):
+    """The same for TLS; an `SSLContext` makes it."""
+
+
 class LookedUp(KafkaNetSocket):  # type: ignore[misc]  # the library is untyped
     """Makes kafka-python's sockets from the addresses that were looked up before; chosen by the scheme `PROXY_URL`."""
 
@@ -80,6 +104,10 @@ class LookedUp(KafkaNetSocket):  # type: ignore[misc]  # the library is untyped
         except BaseException:
             sock.close()
             raise
+
+    def socket(self, *arguments: Any) -> _EndApart:
+        """Return a new socket."""
+        return _EndApart(*arguments)
 
 
 PROXY_URL: Final = f"{LookedUp.SCHEMES[0]}://"

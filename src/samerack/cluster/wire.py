@@ -71,7 +71,7 @@ def ask(client: ClusterClient, questions: Sequence[Question], timeout: float) ->
                 answers[index] = Answer(question=question, response=await future)
             except Exception as error:  # noqa: BLE001 - one failed question is a value, the others continue
                 if isinstance(error, kafka_errors.UnknownBrokerIdError):
-                    connections.cluster.request_update()
+                    connections.refresh_brokers()
                 answers[index] = Answer(question=question, error=error)
 
     async def all_lanes() -> None:

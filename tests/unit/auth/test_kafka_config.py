@@ -14,7 +14,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import get_sasl_mechanism
 
 from samerack.auth.identities import AWS_MSK_IAM, KEYS, identity
-from samerack.auth.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka
+from samerack.auth.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, tls_context
 from samerack.common.errors import SettingsError
 
 SAMPLES = {
@@ -36,7 +36,7 @@ TOKENS = {
 OF_TOKENS = {*TOKENS, *KEYS}
 """Keys that become one object with OAUTHBEARER, and nothing alone."""
 MSK = {"bootstrap.servers": "b-1.c.kafka.eu-west-1.amazonaws.com:9098", "security.protocol": "SASL_SSL"}
-VERIFY_OFF = {"enable.ssl.certificate.verification": "false"}
+VERIFY_OFF = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
 
 
 def sample(key: str) -> str:
@@ -48,8 +48,8 @@ def sample(key: str) -> str:
 def test_every_translated_key_is_one_of_the_leading_client(key: str) -> None:
     """Every key becomes a setting that kafka-python has, since it ignores others silently."""
     names = for_kafka_python({key: sample(key)}).keys() - {"client_id"}
-    assert names <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
-    assert names or key in {"client.id", "enable.ssl.certificate.verification"} or key in OF_TOKENS
+    assert names <= {*KafkaConnectionManager.DEFAULT_CONFIG, "ssl_verifies"}
+    assert names or key == "client.id" or key in OF_TOKENS
 
 
 @pytest.mark.parametrize("mechanism", [one for one in MECHANISMS if one != AWS_MSK_IAM])
@@ -147,7 +147,7 @@ def test_files_of_tls_are_read_at_once(tmp_path: Path, key: str) -> None:
 
 
 def test_verification_off_still_shows_the_own_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a context the client ignores its other TLS settings, so the context has certificate, key and password."""
+    """It has certificate, key and password."""
     loaded: list[tuple[Any, ...]] = []
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", lambda _, *arguments: loaded.append(arguments))
     for_kafka_python(
@@ -184,11 +184,11 @@ def test_every_known_key_is_one_of_librdkafka(key: str) -> None:
 
 @pytest.mark.parametrize(("word", "is_off"), [("false", True), ("F", True), ("0", True), ("True", False), ("1", False)])
 def test_verification_off_trusts_any_broker(word: str, *, is_off: bool) -> None:
-    """As librdkafka reads it: only where it is off the agent makes a TLS context, which checks nothing."""
-    context = for_kafka_python({"enable.ssl.certificate.verification": word}).get("ssl_context")
-    assert (context is not None) == is_off
-    if context is not None:
-        assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_NONE)
+    """As librdkafka reads it: only where it is off the TLS context checks nothing."""
+    context = tls_context(for_kafka_python({**VERIFY_OFF, "enable.ssl.certificate.verification": word}))
+    assert (context.check_hostname, context.verify_mode) == (
+        (False, ssl.CERT_NONE) if is_off else (True, ssl.CERT_REQUIRED)
+    )
 
 
 @pytest.mark.parametrize("translate", [for_kafka_python, for_librdkafka])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
 import struct
@@ -16,16 +15,15 @@ from typing import Any, Final
 import pytest
 from kafka import errors as kafka_errors
 from kafka.net.connection import KafkaConnection
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
 
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import connect
-from samerack.cluster.connections import Connections, Refusals
+from samerack.cluster import connections as connections_module
+from samerack.cluster.client import ClusterClient, Refusals, connect
+from samerack.cluster.connections import Connections
 from samerack.cluster.errors import NotAcceptedError
 from samerack.cluster.refusals import refusal
 from samerack.common.attempts import REFUSALS
-from samerack.common.errors import RefusedError
+from samerack.common.errors import AgentError, RefusedError
 from tests.clouds.certificates import Authority
 
 CONFIG = {
@@ -102,38 +100,29 @@ def test_what_is_read_together_with_the_end_is_handled(protocol: str, tmp_path: 
         assert broker.attempts == 1
 
 
-def test_a_replaced_certificate_is_shown_where_brokers_are_not_verified(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Without verification the client gets a context, which is made anew for each connection as its files are read."""
-    issued, other = (Authority.new(tmp_path, name).issue("agent") for name in ("former", "replaced"))
-    contexts: list[ssl.SSLContext] = []
-
-    async def made(self: Connections, *_: Any, **_options: Any) -> Any:
-        contexts.append(self.config["ssl_context"])
-        return SimpleNamespace(_sock_recv=None)
-
-    async def looked_up(*_: Any) -> None:
-        pass
-
-    monkeypatch.setattr(KafkaConnectionManager, "_build_transport", made)
-    monkeypatch.setattr(Connections, "_look_up", looked_up)
-    config = for_kafka_python(
-        {
-            "bootstrap.servers": "localhost:1",
-            "security.protocol": "SSL",
-            "enable.ssl.certificate.verification": "false",
-            "ssl.certificate.location": str(issued.both),
-            "ssl.key.location": str(issued.both),
-        }
-    )
-    net = NetworkSelector(**config)
-    connections, node = Connections(net, **config), SimpleNamespace(host="localhost", port=1)
-    asyncio.run(connections._build_transport(node))
-    issued.both.write_bytes(other.both.read_bytes())
-    asyncio.run(connections._build_transport(node))
-    assert len({id(one) for one in contexts}) == 2
-    net.close()
+def test_a_replaced_certificate_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The agent's own certificate is read for each connection, as its file is then."""
+    certificates = Authority.new(tmp_path).issue("agent"), Authority.new(tmp_path, "other").issue("agent")
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        config = for_kafka_python(
+            {
+                "bootstrap.servers": "{}:{}".format(*listening.getsockname()),
+                "security.protocol": "SSL",
+                "enable.ssl.certificate.verification": "false",
+                "ssl.certificate.location": str(certificates[0].both),
+                "ssl.key.location": str(certificates[0].both),
+            }
+        )
+        read: list[str] = []
+        monkeypatch.setattr(
+            ssl.SSLContext, "load_cert_chain", lambda _, path, *_more: read.append(Path(path).read_text())
+        )
+        texts = [certificate.both.read_text() for certificate in certificates]
+        for text in texts:
+            certificates[0].both.write_text(text)
+            with pytest.raises(AgentError):
+                connect(config, 0.3)
+        assert {*read} == {*texts}
 
 
 @pytest.mark.parametrize("hung_up_first", [False, True])
@@ -146,29 +135,34 @@ def test_what_a_broker_says_before_it_hangs_up_is_handled(
     async def made(*_: Any, **_options: Any) -> Any:
         return SimpleNamespace()
 
-    async def initialize(**_options: Any) -> None:
+    async def initialize(self: KafkaConnection, **_options: Any) -> None:
         if hung_up_first:
-            conn.connection_lost(None)
-        conn.transport = None
-        conn.close(REFUSED)  # as `initialize` does
+            self.connection_lost(None)
+        self.transport = None
+        self.close(REFUSED)  # as `initialize` does
 
-    monkeypatch.setattr(Connections, "_build_transport", made)
-    net = NetworkSelector(**CONFIG)
-    connections = Connections(net, **CONFIG)
-    (broker,) = connections.cluster.bootstrap_brokers()
-    conn = KafkaConnection(net, node_id=broker.node_id, **CONFIG)
-    monkeypatch.setattr(conn, "connection_made", lambda _: None)
-    monkeypatch.setattr(conn, "initialize", initialize)
-    asyncio.run(connections._connect(SimpleNamespace(node_id=broker.node_id), conn))
+    monkeypatch.setattr(Connections, "_transport", made)
+    monkeypatch.setattr(KafkaConnection, "connection_made", lambda *_: None)
+    monkeypatch.setattr(KafkaConnection, "initialize", initialize)
+    client = ClusterClient(CONFIG)
+    client.net.start()
+    connections = client.connections
+
+    async def ask() -> Any:
+        return await connections.send(object(), node_id="bootstrap-0")
+
+    with pytest.raises(kafka_errors.KafkaError):
+        client.net.run(ask)
     with pytest.raises(NotAcceptedError, match="do not offer SASL PLAIN there"):
-        connections.maybe_raise_auth_failure(broker.node_id)
-    connections._failed(broker.node_id, kafka_errors.KafkaConnectionError())
+        client.net.run(ask)
     assert refusal(connections.last_failure, CONFIG)
     later = time.monotonic() + REFUSALS.most
-    monkeypatch.setattr(time, "monotonic", lambda: later)
-    connections.maybe_raise_auth_failure(broker.node_id)
-    assert connections.auth_failure(broker.node_id) is None, "what was refused may have been replaced"
-    net.close()
+    monkeypatch.setattr(connections_module, "time", SimpleNamespace(monotonic=lambda: later))
+    with pytest.raises(
+        kafka_errors.KafkaConnectionError if hung_up_first else type(REFUSED)
+    ):  # what was refused may have been replaced, so it is tried again
+        client.net.run(ask)
+    client.close()
 
 
 def test_a_connection_that_is_being_closed_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,11 +171,11 @@ def test_a_connection_that_is_being_closed_is_lost(monkeypatch: pytest.MonkeyPat
     def closing(*_: Any, **_options: Any) -> Any:
         raise RuntimeError("Transport closed for writes")
 
-    monkeypatch.setattr(KafkaConnectionManager, "send", closing)
-    net = NetworkSelector(**CONFIG)
-    future = Connections(net, **CONFIG).send(object(), node_id=1)
+    monkeypatch.setattr(KafkaConnection, "send_request", closing)
+    client = ClusterClient(CONFIG)
+    future = client.connections.send(object(), node_id="bootstrap-0")
     assert isinstance(future.exception, kafka_errors.KafkaConnectionError)
-    net.close()
+    client.close()
 
 
 def test_who_was_never_let_in_is_distinguished() -> None:

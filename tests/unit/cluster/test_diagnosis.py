@@ -16,7 +16,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import connect
-from samerack.cluster.connections import Connections
+from samerack.cluster.connections import Connections, NodeId
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unadvertised, why_unreachable
 from samerack.common.errors import AgentError
 from tests.clouds.certificates import Authority
@@ -238,7 +238,7 @@ def test_an_agent_goes_on_trying(closed_port: str, monkeypatch: pytest.MonkeyPat
     failures: list[BaseException] = []
     failed = Connections._failed
 
-    def counted(manager: Connections, broker: object, error: BaseException) -> None:
+    def counted(manager: Connections, broker: NodeId, error: BaseException) -> None:
         failures.append(error)
         failed(manager, broker, error)
 

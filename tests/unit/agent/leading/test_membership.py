@@ -14,7 +14,6 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as KafkaPythonSticky
-from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from samerack.agent.leading import membership as membership_module
@@ -22,6 +21,7 @@ from samerack.agent.leading.join_metadata import user_data
 from samerack.agent.leading.membership import Membership
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import ClusterClient, connect
+from samerack.cluster.connections import Connections
 from samerack.cluster.group_member import JOIN_VERSION, STUCK_SECONDS, GroupMember, Joined, MembershipState
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_subscription
@@ -180,8 +180,8 @@ def test_leaving_outlasts_a_move_of_the_coordinator(membership: Membership, coor
 )
 def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatch, found: str, message: str) -> None:
     """Any error of the library becomes one error with cause and setting, and its network thread ends."""
-    bootstrap = Mock(side_effect=kafka_errors.KafkaTimeoutError("nobody answers"))
-    monkeypatch.setattr(KafkaConnectionManager, "bootstrap", bootstrap)
+    begin = Mock(side_effect=kafka_errors.KafkaTimeoutError("nobody answers"))
+    monkeypatch.setattr(Connections, "begin", begin)
     diagnoses = diagnosis.Diagnoses()
     diagnoses.end_attempts = False
     monkeypatch.setattr(client, "_DIAGNOSES", diagnoses)
@@ -189,7 +189,7 @@ def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatc
     before = set(threading.enumerate())
     with pytest.raises(AgentError, match=f"^kafka {message}"):
         connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
-    assert bootstrap.call_args.args == (300,)
+    assert begin.call_args.args == (0.3,)
     assert set(threading.enumerate()) <= before  # threads of earlier tests may end meanwhile
 
 
