@@ -267,7 +267,7 @@ class Connections:
             UnknownBrokerIdError: Nobody has said where the node is.
         """
         if node_id is None or self._closed:
-            raise kafka_errors.NodeNotReadyError(str(node_id))
+            raise kafka_errors.NodeNotReadyError("no broker can be tried now")
         if (connection := self._open.get(node_id)) is not None:
             return connection
         trouble = self._troubles.get(node_id)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
+from kafka.structs import TopicPartition
 
 from samerack.plugins.planning import EAGER, Member, Replicas, racks_of_replicas
 from samerack.protocol.consumer import decode_subscription
@@ -76,6 +77,10 @@ class _Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-pytho
 
 
 def _replicas(cluster: Any, topic: str) -> Replicas | None:
-    partitions = cluster._partitions.get(topic, {})  # noqa: SLF001 - no public method returns the replicas
-    placed = {number: (one.leader_id, one.replica_nodes) for number, one in partitions.items()}
-    return racks_of_replicas(placed, {broker.node_id: broker.rack for broker in cluster.brokers()})
+    brokers = cluster.brokers()
+    placed = {}
+    for number in cluster.partitions_for_topic(topic) or ():
+        partition = TopicPartition(topic, number)
+        nodes = [one.node_id for one in brokers if cluster.is_replica_node(partition, one.node_id)]
+        placed[number] = cluster.leader_for_partition(partition), nodes
+    return racks_of_replicas(placed, {one.node_id: one.rack for one in brokers})

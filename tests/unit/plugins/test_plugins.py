@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemberMetadata
+from kafka.cluster import ClusterMetadata
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka.protocol.metadata import MetadataResponse
 
 from samerack.assignors.problem import AssignmentError
 from samerack.plugins import aiokafka, kafka_python
@@ -18,18 +20,32 @@ from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky
 from samerack.protocol.values import Subscription, from_pairs, to_pairs
 
 BROKERS = {0: "a", 1: "b", 2: None}
-REPLICAS = [[0], [1], [0], [1]]
+_ROWS = [*enumerate([[0], [1], [0], [1]])]
+"""Each partition with its replicas."""
 
 
 def cluster(client: str) -> Any:
     """Metadata of topic t as the client stores it."""
     if client == "kafka-python":
-        brokers = [SimpleNamespace(node_id=node, rack=rack) for node, rack in BROKERS.items()]
-        partitions = {n: SimpleNamespace(replica_nodes=nodes, leader_id=nodes[0]) for n, nodes in enumerate(REPLICAS)}
-    else:
-        brokers = [SimpleNamespace(nodeId=node, rack=rack) for node, rack in BROKERS.items()]
-        partitions = {n: SimpleNamespace(replicas=nodes, leader=nodes[0]) for n, nodes in enumerate(REPLICAS)}
+        sent = MetadataResponse(
+            version=8,
+            brokers=[
+                MetadataResponse.MetadataResponseBroker(node_id=node, host="h", port=1, rack=rack)
+                for node, rack in BROKERS.items()
+            ],
+            topics=[MetadataResponse.MetadataResponseTopic(name="t", partitions=[_placed(*one) for one in _ROWS])],
+        )
+        metadata = ClusterMetadata()
+        metadata.update_metadata(MetadataResponse.decode(sent.encode(), version=8))
+        return metadata
+    brokers = [SimpleNamespace(nodeId=node, rack=rack) for node, rack in BROKERS.items()]
+    partitions = {number: SimpleNamespace(replicas=nodes, leader=nodes[0]) for number, nodes in _ROWS}
     return SimpleNamespace(brokers=lambda: brokers, _partitions={"t": partitions})
+
+
+def _placed(number: int, nodes: list[int]) -> Any:
+    made = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
+    return made(partition_index=number, leader_id=nodes[0], replica_nodes=nodes, isr_nodes=nodes)
 
 
 def assigned(
