@@ -7,15 +7,17 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import errors as kafka_errors
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
 from samerack.cluster import client, diagnosis
-from samerack.cluster.client import connect
+from samerack.cluster.client import ClusterClient, connect
 from samerack.cluster.connections import Connections, NodeId
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unadvertised, why_unreachable
 from samerack.common.errors import AgentError
@@ -248,6 +250,44 @@ def test_an_agent_goes_on_trying(closed_port: str, monkeypatch: pytest.MonkeyPat
     assert len(failures) > 1
     failures.clear()
     clear_away()
+
+
+def test_brokers_that_have_all_moved_are_found_at_the_bootstrap_servers(
+    serve: Callable[[Answering], str], closed_port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent outlives that all brokers get other addresses: the first request fails, and the next is answered."""
+    monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
+    client.go_on_trying()
+    host, port = closed_port.split(":")
+    asking = connect({"bootstrap_servers": serve(naming(host, int(port)))})
+    request = partial(MetadataRequest, topics=MetadataRequest.NO_TOPICS)
+
+    async def ask() -> Any:
+        return await asking.connections.send(request())
+
+    with closing(asking):
+        with pytest.raises(kafka_errors.KafkaConnectionError):
+            asking.net.run(ask)
+        assert [one.port for one in asking.net.run(ask).brokers] == [int(port)]
+
+
+def test_a_handshake_that_is_not_answered_ends(serve: Callable[[Answering], str]) -> None:
+    """No answer to the TLS handshake is a failed connection, and the next is tried after a pause."""
+
+    def silent(connection: socket.socket) -> None:
+        while connection.recv(4096):
+            pass
+
+    config = {"bootstrap_servers": serve(silent), "security_protocol": "SSL", "socket_connection_setup_timeout_ms": 100}
+    with closing(ClusterClient(config)) as asking:
+        asking.net.start()
+
+        async def ask() -> Any:
+            return await asking.connections.send(MetadataRequest(topics=MetadataRequest.NO_TOPICS))
+
+        with pytest.raises(kafka_errors.KafkaError):
+            asking.net.run(ask)
+        assert asking.connections.is_away("bootstrap-0")
 
 
 def test_brokers_are_asked_for_the_cause_once_a_minute(serve: Callable[[Answering], str]) -> None:
