@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kafka.future import Future
-from kafka.net.manager import KafkaConnectionManager
 from typer.testing import CliRunner
 
 from samerack.agent import process
@@ -219,20 +217,21 @@ def test_an_unreachable_broker_is_a_failure_after_one_attempt(
 
     The exit code is 1; of `verify`, where 1 says that something costs money, 3.
     """
-    attempts = []
+    attempts: list[float] = []
+    begin = Connections.begin
 
-    def bootstrap(manager: Connections, timeout_ms: int) -> Future:
-        attempts.append(timeout_ms)
-        return KafkaConnectionManager.bootstrap_async(manager, timeout_ms=600_000)
+    def begun(connections: Connections, seconds: float) -> object:
+        attempts.append(seconds)
+        return begin(connections, 600.0)
 
-    monkeypatch.setattr(Connections, "bootstrap_async", bootstrap)
+    monkeypatch.setattr(Connections, "begin", begun)
     monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
     code, message = refused(*command, "--bootstrap-servers", closed_port, "-s", "web.port=0")
     clear_away()
     assert code == expected
     assert message.startswith(f"samerack: kafka {closed_port}: connection refused; check host and port")
     assert "bootstrap.servers" in message
-    assert attempts == [10_000]
+    assert attempts == [10.0]
 
 
 def test_the_yaml_reference_is_a_settings_file(tmp_path: Path) -> None:

@@ -259,7 +259,8 @@ def test_brokers_that_have_all_moved_are_found_at_the_bootstrap_servers(
     monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
     client.go_on_trying()
     host, port = closed_port.split(":")
-    asking = connect({"bootstrap_servers": serve(naming(host, int(port)))})
+    servers = serve(naming(host, int(port)))
+    asking = connect({"bootstrap_servers": servers, "reconnect_backoff_ms": 60_000})
     request = partial(MetadataRequest, topics=MetadataRequest.NO_TOPICS)
 
     async def ask() -> Any:
@@ -327,8 +328,8 @@ def naming(host: str, port: int) -> Answering:
     """Answers as a broker whose `advertised.listeners` are this address."""
 
     def answering(connection: socket.socket) -> None:
-        while request := connection.recv(1000):
-            key, version, number = struct.unpack(">hhi", request[4:12])
+        while size := connection.recv(4):  # two requests may come together
+            key, version, number = struct.unpack(">hhi", connection.recv(int.from_bytes(size))[:8])
             if key == MetadataRequest.API_KEY:
                 answer: Any = MetadataResponse(
                     throttle_time_ms=0,
