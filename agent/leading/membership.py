@@ -212,7 +212,7 @@ class Membership(GroupMember):
     def nudge(self) -> None:
         """Make the next `join` start a rebalance although this member follows: its metadata has changed."""
         self._join_metadata.change()
-        super().trigger("asks for a new assignment")
+        super().trigger("asks for a new assignment")  # not its own `trigger`, which is a leader's
 
     def rejoin_for_position(self) -> None:
         """Rejoin with a new member id and the same instance id: a new position in the broker's order, no rebalance."""

@@ -194,7 +194,7 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     if result.get("sasl_mechanism") == identities.OAUTHBEARER:
         result["sasl_oauth_token_provider"] = _provider(kafka)
     if result.get("security_protocol") in ("SSL", "SASL_SSL"):
-        tls_context(result)  # reports errors of files now, and more clearly than for each connection
+        _load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), result)  # each connection would report errors later
     return result
 
 
@@ -225,6 +225,25 @@ def tls_context(config: Mapping[str, Any]) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_files(context, config)
+    if not config.get("ssl_verifies", True):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    context.check_hostname = config.get("ssl_check_hostname", True)
+    if "ssl_cafile" not in config:
+        context.load_default_certs()  # takes 50 ms
+    if "ssl_crlfile" in config:
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return context
+
+
+def _load_files(context: ssl.SSLContext, config: Mapping[str, Any]) -> None:
+    """Load the files that the settings name.
+
+    Raises:
+        SettingsError: One cannot be read.
+    """
     for name, key in (("ssl_cafile", "ssl.ca.location"), ("ssl_crlfile", "ssl.crl.location")):
         if name in config:
             try:
@@ -233,10 +252,6 @@ def tls_context(config: Mapping[str, Any]) -> ssl.SSLContext:
                 raise SettingsError(
                     f"kafka.{key}: {config[name]}: {error.strerror or error}; it must be a file in PEM"
                 ) from None
-    if "ssl_cafile" not in config:
-        context.load_default_certs()
-    if "ssl_crlfile" in config:
-        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if "ssl_certfile" in config:
         try:
             context.load_cert_chain(config["ssl_certfile"], config.get("ssl_keyfile"), config.get("ssl_password", ""))
@@ -245,10 +260,6 @@ def tls_context(config: Mapping[str, Any]) -> ssl.SSLContext:
                 f"kafka.ssl.certificate.location: {config['ssl_certfile']}: {error.strerror or error}; it and "
                 "kafka.ssl.key.location must be a certificate in PEM and its key"
             ) from None
-    context.check_hostname = config.get("ssl_check_hostname", True) and config.get("ssl_verifies", True)
-    if not config.get("ssl_verifies", True):
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def wrong_key(key: str, place: str = "kafka") -> str:

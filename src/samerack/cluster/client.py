@@ -1,4 +1,4 @@
-"""Opens and closes kafka-python's clients.
+"""Opens and closes clients of a cluster.
 
 All clients of a process share what is known of refusals: brokers that refuse one client are not asked by the next one
 before a pause is over.

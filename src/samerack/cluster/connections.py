@@ -79,9 +79,11 @@ class _Connection(KafkaConnection):  # type: ignore[misc]  # the library is unty
         self.report = report
 
     def close(self, error: BaseException | None = None) -> None:
-        if error is not None:
-            self.report(error)
-        super().close(error)
+        try:
+            if error is not None:
+                self.report(error)
+        finally:  # whoever waits for a response is answered whatever happens
+            super().close(error)
 
 
 class Connections:
@@ -126,7 +128,7 @@ class Connections:
                 await self._ask_for_brokers(node_id)
             except (NotAcceptedError, kafka_errors.IncompatibleBrokerVersion):
                 raise
-            except Exception:  # noqa: BLE001 - TLS and tokens raise errors of many kinds
+            except Exception:  # noqa: BLE001 - tokens raise errors of their own
                 if not self.connection_delay(node_id):
                     self._defer(node_id)
                 await self._net.sleep(min(self.connection_delay(node_id), max(0.0, deadline - time.monotonic())))
@@ -202,7 +204,7 @@ class Connections:
     # requests
 
     def send(self, request: Any, node_id: NodeId | None = None, request_timeout_ms: float | None = None) -> Any:
-        """Send to a node, or to any broker; return a future of the response, which fails with a KafkaError."""
+        """Send to a node, or to any broker; return a future of the response, which fails if there is no connection."""
         try:
             if time.monotonic() - self._refreshed_at > self._limits["metadata_max_age_ms"] > 0 and self._brokers:
                 self._refreshed_at = time.monotonic()
@@ -301,7 +303,7 @@ class Connections:
             connection.connection_made(transport)
             await connection.initialize(timeout_at=until)
             await connection
-        except Exception as error:  # noqa: BLE001 - TLS and tokens raise errors of many kinds
+        except Exception as error:  # noqa: BLE001 - tokens raise errors of their own
             self._defer(node.node_id)
             connection.close(error)
         else:
@@ -311,7 +313,7 @@ class Connections:
         """Return a new transport to a node, after the TLS handshake if there is one.
 
         Raises:
-            Exception: There is none at `until` (monotonic seconds), or it fails.
+            KafkaConnectionError: There is none at `until` (monotonic seconds), or it fails.
         """
         await self._look_up(node.host, node.port, until)
         plain = await create_connection(
@@ -319,20 +321,21 @@ class Connections:
         )
         if self.config.get("security_protocol") not in ("SSL", "SASL_SSL"):
             return KafkaTCPTransport(self._net, plain, host=node.host)
+        opened = plain
         try:
-            # the library's own context would show a replaced certificate, and lose what is read with the end
+            # the library's own context would lose what is read together with the end
             context = tls_context(self.config)
             context.sslsocket_class = TlsSocket
-            transport = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=context)
-        except BaseException:
-            plain.close()
+            opened = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=context)
+            await self.wait_for(self.call_soon(opened.handshake), (until - time.monotonic()) * 1000)
+        except Exception as error:
+            opened.close()
+            # whoever waits for a response expects errors of Kafka, and tries those of connections again
+            raise kafka_errors.KafkaConnectionError(f"TLS: {one_line(error)}") from error
+        except BaseException:  # the client is closed
+            opened.close()
             raise
-        try:
-            await self.wait_for(self.call_soon(transport.handshake), (until - time.monotonic()) * 1000)
-        except BaseException:
-            transport.close()
-            raise
-        return transport
+        return opened
 
     async def _look_up(self, host: str, port: int, until: float) -> None:
         """Wait for a host's addresses, while other connections go on; none in time is a KafkaConnectionError."""

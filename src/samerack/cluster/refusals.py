@@ -81,7 +81,7 @@ def _words(error: BaseException, config: Mapping[str, Any]) -> str:
         other = f"the broker's certificate is not accepted: {error.verify_message}; renew it on the broker"
         return _CERTIFICATES.get(error.verify_code, other)
     if isinstance(error, ssl.SSLError):
-        return _of_tls(error.reason or str(error))
+        return _of_tls(getattr(error, "reason", None) or str(error))
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
         return f"the brokers do not offer SASL {mechanism} there; set kafka.sasl.mechanism to one that they offer"
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):

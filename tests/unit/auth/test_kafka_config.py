@@ -46,7 +46,7 @@ def sample(key: str) -> str:
 
 @pytest.mark.parametrize("key", sorted(FOR_BOTH))
 def test_every_translated_key_is_one_of_the_leading_client(key: str) -> None:
-    """Every key becomes a setting that kafka-python has, since it ignores others silently."""
+    """Every key becomes a setting that is read: by kafka-python, which ignores others silently, or by this project."""
     names = for_kafka_python({key: sample(key)}).keys() - {"client_id"}
     assert names <= {*KafkaConnectionManager.DEFAULT_CONFIG, "ssl_verifies"}
     assert names or key == "client.id" or key in OF_TOKENS

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 from kafka import errors as kafka_errors
 from kafka.net.connection import KafkaConnection
+from kafka.protocol.metadata import MetadataRequest
 
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import connections as connections_module
@@ -23,7 +24,7 @@ from samerack.cluster.connections import Connections
 from samerack.cluster.errors import NotAcceptedError
 from samerack.cluster.refusals import refusal
 from samerack.common.attempts import REFUSALS
-from samerack.common.errors import AgentError, RefusedError
+from samerack.common.errors import RefusedError
 from tests.clouds.certificates import Authority
 
 CONFIG = {
@@ -102,6 +103,11 @@ def test_what_is_read_together_with_the_end_is_handled(protocol: str, tmp_path: 
 
 def test_a_replaced_certificate_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The agent's own certificate is read for each connection, as its file is then."""
+
+    def ended(*_: Any, **_options: Any) -> Any:
+        raise ssl.SSLError("after the context is made")
+
+    monkeypatch.setattr(connections_module, "KafkaSSLTransport", ended)
     certificates = Authority.new(tmp_path).issue("agent"), Authority.new(tmp_path, "other").issue("agent")
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         config = for_kafka_python(
@@ -120,9 +126,28 @@ def test_a_replaced_certificate_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_pa
         texts = [certificate.both.read_text() for certificate in certificates]
         for text in texts:
             certificates[0].both.write_text(text)
-            with pytest.raises(AgentError):
-                connect(config, 0.3)
+            with closing(ClusterClient(config)) as client:
+                client.net.start()
+                with pytest.raises(kafka_errors.KafkaConnectionError):
+                    client.net.run(
+                        client.connections.send, MetadataRequest(topics=MetadataRequest.NO_TOPICS), "bootstrap-0"
+                    )
         assert {*read} == {*texts}
+
+
+def test_a_request_ends_though_the_cause_cannot_be_worded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of this project must not leave the network thread's requests waiting for ever."""
+
+    def broken(*_: Any) -> str:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(connections_module, "refusal", broken)
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        address = "{}:{}".format(*free.getsockname())
+    with closing(ClusterClient({**CONFIG, "bootstrap_servers": address})) as client:
+        client.net.start()
+        with pytest.raises(kafka_errors.KafkaError):
+            client.net.run(client.connections.send, MetadataRequest(topics=MetadataRequest.NO_TOPICS), "bootstrap-0")
 
 
 @pytest.mark.parametrize("hung_up_first", [False, True])

@@ -272,23 +272,38 @@ def test_brokers_that_have_all_moved_are_found_at_the_bootstrap_servers(
         assert [one.port for one in asking.net.run(ask).brokers] == [int(port)]
 
 
-def test_a_handshake_that_is_not_answered_ends(serve: Callable[[Answering], str]) -> None:
-    """No answer to the TLS handshake is a failed connection, and the next is tried after a pause."""
-
-    def silent(connection: socket.socket) -> None:
-        while connection.recv(4096):
-            pass
-
-    config = {"bootstrap_servers": serve(silent), "security_protocol": "SSL", "socket_connection_setup_timeout_ms": 100}
+def assert_lost(server: str, **more: int) -> None:
+    """A request over TLS ends with a lost connection, and none is tried soon."""
+    config = {"bootstrap_servers": server, "security_protocol": "SSL", "reconnect_backoff_ms": 60_000, **more}
     with closing(ClusterClient(config)) as asking:
         asking.net.start()
 
         async def ask() -> Any:
             return await asking.connections.send(MetadataRequest(topics=MetadataRequest.NO_TOPICS))
 
-        with pytest.raises(kafka_errors.KafkaError):
+        with pytest.raises(kafka_errors.KafkaConnectionError):
             asking.net.run(ask)
         assert asking.connections.is_away("bootstrap-0")
+
+
+def test_a_handshake_that_is_not_answered_ends(serve: Callable[[Answering], str]) -> None:
+    """No answer to the TLS handshake is a lost connection, and the next is tried after a pause."""
+
+    def silent(connection: socket.socket) -> None:
+        while connection.recv(4096):
+            pass
+
+    assert_lost(serve(silent), socket_connection_setup_timeout_ms=100)
+
+
+def test_a_handshake_that_fails_is_a_lost_connection(serve: Callable[[Answering], str]) -> None:
+    """Whoever waits for a response gets an error of Kafka's to try again on, not one of TLS."""
+
+    def other(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    assert_lost(serve(other))
 
 
 def test_brokers_are_asked_for_the_cause_once_a_minute(serve: Callable[[Answering], str]) -> None:
