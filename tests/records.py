@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from samerack.common.records import GroupState, MemberState, TopicState, TrafficSample
+from samerack.common.records import GroupState, MemberState, PlanningState, TopicState, TrafficSample
 
 MINUTE: Final = 60_000
 START: Final = int(datetime(2025, 11, 1, 12, tzinfo=UTC).timestamp() * 1000)
@@ -42,7 +42,15 @@ STATE: Final = GroupState(
         MemberState(id="m-1", client_id="app", rack=0, fetches_with_rack=True, topics=(0,), tells_rack=True, client=0),
     ),
     topics=(
-        TopicState(name="clicks", replicas=((0, 1), (1, 0)), owner=(0, -1), bytes_per_second=(1.5, 2.0), tasks=(0, -1)),
+        TopicState(
+            name="clicks",
+            replicas=((0, 1), (1, 0)),
+            owner=(0, -1),
+            bytes_per_second=(1.5, 2.0),
+            tasks=(0, -1),
+            weights=(4096, 4096),
+        ),
     ),
+    planning=PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0, spread_moves=0),
 )
 """A group with one member and one topic of two partitions, one of which has no owner."""

@@ -80,6 +80,7 @@ class Publisher(Service):
         self._topics = topics_of(settings)
         self._cluster = asked.cluster
         self._cluster_id = cluster_id
+        self._leading = settings.leading
         self._agent = f"{settings.leading.instance_id}@{socket.gethostname()}"
         self._run = uuid.uuid4().hex
         self._number = 0
@@ -199,7 +200,7 @@ class Publisher(Service):
             assignor=group.assignor,
             role=role,
             rack_aware_fetch=snapshot.rack_aware_fetch,
-            **state_record(group, snapshot.cluster)._asdict(),
+            **state_record(group, snapshot.cluster, self._leading)._asdict(),
         )
         self._add(Kind.STATE, group.group, make)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from samerack.assignors.problem import Problem
+from samerack.assignors.problem import Int32Array, Int64Array, Problem
 from samerack.cluster.view import ClusterView, PartitionView, Rack
-from samerack.common.records import UNKNOWN, MemberState, TopicState
+from samerack.common.records import UNKNOWN, MemberState, PlanningState, TopicState
+from samerack.settings.leading import LeadingSettings
+from samerack.traffic.shares import mode_of_group
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
 
 MIN_SECONDS: Final = 5.0
@@ -28,6 +30,7 @@ class StateRecord(NamedTuple):
     broker_racks: int
     members: tuple[MemberState, ...]
     topics: tuple[TopicState, ...]
+    planning: PlanningState
 
 
 class LastPublished:
@@ -60,8 +63,8 @@ class LastPublished:
         return found
 
 
-def state_record(group: GroupTraffic, cluster: ClusterView) -> StateRecord:
-    """Convert a group to members, topics and racks that refer to each other by index."""
+def state_record(group: GroupTraffic, cluster: ClusterView, leading: LeadingSettings) -> StateRecord:
+    """Convert a group to members, topics and racks that refer to each other by index, and to how it is planned."""
     broker_racks = sorted({rack for rack in cluster.brokers.values() if isinstance(rack, str)})
     others = {member.rack.rack for member in group.members if member.rack.rack} - set(broker_racks)
     racks = (*broker_racks, *sorted(others))
@@ -70,6 +73,8 @@ def state_record(group: GroupTraffic, cluster: ClusterView) -> StateRecord:
     names = sorted({one.topic for one in group.partitions}.union(*subscribed.values()))
     topic_index = {name: index for index, name in enumerate(names)}
     clients, tasks = _whole_tasks(group)
+    weights = _weights(group.problem)
+    mode = mode_of_group(group, leading, rack_aware_fetch=True)
     return StateRecord(
         racks=racks,
         broker_racks=len(broker_racks),
@@ -86,8 +91,14 @@ def state_record(group: GroupTraffic, cluster: ClusterView) -> StateRecord:
             for member in group.members
         ),
         topics=tuple(
-            topic.model_copy(update={"tasks": tasks.get(topic.name)})
+            topic.model_copy(update={"tasks": tasks.get(topic.name), "weights": weights.get(topic.name)})
             for topic in _topics(group, names, cluster, rack_index)
+        ),
+        planning=PlanningState(
+            by_bytes=leading.weigh_by == "bytes",
+            keep_copartitioned=mode.keep_copartitioned,
+            max_skew=mode.max_skew,
+            spread_moves=mode.spread_moves,
         ),
     )
 
@@ -97,11 +108,20 @@ def _whole_tasks(group: GroupTraffic) -> tuple[dict[str, int], dict[str, tuple[i
     problem, whole = group.problem, group.whole_tasks
     if problem is None or whole is None:
         return {}, {}
+    return dict(zip(problem.members, whole.client.tolist(), strict=True)), _by_topic(problem, whole.task)
+
+
+def _weights(problem: Problem | None) -> dict[str, tuple[int, ...]]:
+    """Return by topic what planning counts each partition as; empty where all count alike."""
+    return {} if problem is None or problem.weights is None else _by_topic(problem, problem.weights)
+
+
+def _by_topic(problem: Problem, values: Int32Array | Int64Array) -> dict[str, tuple[int, ...]]:
+    """Return [P] values of partitions by topic."""
     rows: dict[str, list[int]] = {topic: [] for topic in problem.topics}
-    for topic, task in zip(problem.topic_of.tolist(), whole.task.tolist(), strict=True):
-        rows[problem.topics[topic]].append(task)
-    clients = dict(zip(problem.members, whole.client.tolist(), strict=True))
-    return clients, {topic: tuple(row) for topic, row in rows.items()}
+    for topic, value in zip(problem.topic_of.tolist(), values.tolist(), strict=True):
+        rows[problem.topics[topic]].append(value)
+    return {topic: tuple(row) for topic, row in rows.items()}
 
 
 def _subscriptions(problem: Problem | None) -> dict[str, list[str]]:

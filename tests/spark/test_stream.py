@@ -83,7 +83,7 @@ def test_a_state_keeps_everything_that_the_record_says(spark: SparkSession) -> N
         "day": DAY,
     }
     assert second["topics"] == [
-        {"name": "clicks", "replicas": [[0]], "owner": [0], "bytes_per_second": [], "tasks": None}
+        {"name": "clicks", "replicas": [[0]], "owner": [0], "bytes_per_second": [], "tasks": None, "weights": None}
     ]
 
 
@@ -164,6 +164,8 @@ def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> Non
         state(1, racks=[None]): "racks: one is null",
         state(1, members=[{**member, "rack": None}]): "members: one lacks a field",
         state(1, topics=[{"name": "clicks"}]): "topics: one lacks a field",
+        state(1, planning={"by_bytes": True, "max_skew": 0}): "planning: lacks a field",
+        state(1, planning=None): None,
         state(1, rack_aware_fetch="perhaps"): "a field within members or topics: of the wrong type",
         sample(1): "at: missing, or of the wrong type",
         state(1, at=0): f"at: more than {EVER} days ago",

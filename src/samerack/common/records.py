@@ -99,6 +99,24 @@ class MemberState(BaseModel):
     client: int | None = None
 
 
+class PlanningState(BaseModel):
+    """How the agent plans a group that it leads, or would plan it: its settings, as the group's protocol makes them.
+
+    Attributes:
+        by_bytes: whether partitions are weighted by throughput; `TopicState.weights` has the weights.
+        keep_copartitioned: whether partition i of co-partitioned topics stays on one member.
+        max_skew: partitions beyond its fair share that a member may have for locality.
+        spread_moves: partitions beyond the fewest that may move so that topics are spread.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    by_bytes: bool
+    keep_copartitioned: bool
+    max_skew: Count
+    spread_moves: Count
+
+
 class TopicState(BaseModel):
     """One topic that a group reads; the lists have one entry per partition, by number.
 
@@ -109,6 +127,8 @@ class TopicState(BaseModel):
         bytes_per_second: wire bytes; empty if the rate of the topic is unknown.
         tasks: of Kafka Streams, the number of the task that reads the partition, ascending by task, or UNKNOWN; None as
             `MemberState.client`.
+        weights: what planning counts a partition as; None if partitions count alike, if the agent does not know the
+            group's traffic yet, and if an older agent did not report it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -118,6 +138,7 @@ class TopicState(BaseModel):
     owner: tuple[int, ...]
     bytes_per_second: tuple[float, ...] = ()
     tasks: tuple[int, ...] | None = None
+    weights: tuple[int, ...] | None = None
 
 
 class GroupState(Record):
@@ -134,6 +155,7 @@ class GroupState(Record):
         broker_racks: how many of `racks` are racks of brokers; these come first.
         members: the members, without the agent.
         topics: the topics that they read.
+        planning: how the agent plans the group; None if an older agent did not report it.
     """
 
     at: Count
@@ -146,6 +168,7 @@ class GroupState(Record):
     broker_racks: Count
     members: tuple[MemberState, ...]
     topics: tuple[TopicState, ...]
+    planning: PlanningState | None = None
 
 
 class GroupEvent(Record):

@@ -19,6 +19,7 @@ from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Float
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.common.errors import AgentError, one_line
 from samerack.common.records import UNKNOWN, GroupState, TopicState
+from samerack.traffic import rates as levels
 
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""
@@ -27,6 +28,7 @@ STREAMS_KINDS: Final = frozenset({STREAMS_CLASSIC, "streams"})
 """Kinds of groups whose members get whole tasks."""
 _GREATEST_RATE: Final = 1e15
 """No partition has more bytes per second; a higher rate is an error of the state, and would not fit into weights."""
+_GREATEST_WEIGHT: Final = 1 << levels.LEVELS
 
 
 class StateError(AgentError):
@@ -52,6 +54,8 @@ class GroupProblem:
         broker_racks: [B] the brokers' racks, by name, as indices into the problem's racks.
         tells_rack: [M] whether the member sends its rack in its subscription. States of older agents lack this; then a
             member that fetches with its rack counts as sending it, which is true for all clients but old ones.
+        options: what the agent plans the group with.
+        weights: [P] what the agent counts each partition as; None if all count alike.
         whole: the tasks of Kafka Streams; None for other groups, and where they are not known.
     """
 
@@ -59,6 +63,8 @@ class GroupProblem:
     rates: FloatArray
     broker_racks: Int32Array
     tells_rack: BoolArray
+    options: optimal.Options
+    weights: Int64Array | None
     whole: WholeTasks | None = None
 
 
@@ -145,8 +151,10 @@ def group_of(state: GroupState) -> GroupProblem:
         if (member.fetches_with_rack if member.tells_rack is None else member.tells_rack)
     }
     return GroupProblem(
-        problem=replace(problem, weights=weights_of(rates)),
+        problem=replace(problem, weights=_whole_bytes(rates)),
         rates=rates,
+        options=_options(state),
+        weights=_weights(state),
         broker_racks=np.array([problem.racks.index(rack) for rack in of_brokers], np.int32),
         tells_rack=np.array([member in sending for member in problem.members], np.bool_),
         whole=_tasks_of_state(state, problem),
@@ -167,16 +175,21 @@ def _tasks_of_state(state: GroupState, problem: Problem) -> WholeTasks | None:
 
 
 def at_rates_of(group: GroupProblem, state: GroupState) -> GroupProblem:
-    """Return a group at the rates of another of its states, which differs from the first one in nothing else.
+    """Return a group at the rates and weights of another of its states, which differs from the first in nothing else.
 
     Raises:
-        StateError: the number of rates is wrong, or a rate is invalid.
+        StateError: the number of rates or weights is wrong, or one is invalid.
     """
     for topic in state.topics:
         _check_lengths(topic)
         _check_rates(topic)
     rates = _rates(state)
-    return replace(group, problem=replace(group.problem, weights=weights_of(rates)), rates=rates)
+    return replace(
+        group,
+        problem=replace(group.problem, weights=_whole_bytes(rates)),
+        rates=rates,
+        weights=_weights(state),
+    )
 
 
 def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
@@ -196,9 +209,42 @@ def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
     )
 
 
-def weights_of(rates: FloatArray) -> Int64Array:
+def _whole_bytes(rates: FloatArray) -> Int64Array:
     """Return rates as the weights that assignors take."""
     return np.maximum(1, np.rint(rates)).astype(np.int64)
+
+
+def _options(state: GroupState) -> optimal.Options:
+    """Return what the agent plans the group with; where an older agent did not say, by the defaults of its settings."""
+    planning = state.planning
+    if planning is None:
+        return optimal.Options(keep_copartitioned=state.assignor == "range")
+    return optimal.Options(
+        keep_copartitioned=planning.keep_copartitioned,
+        max_skew=planning.max_skew,
+        spread_moves=planning.spread_moves,
+    )
+
+
+def _weights(state: GroupState) -> Int64Array | None:
+    """Return [P] what the agent counts each partition as, in the order of the problem; None if all count alike.
+
+    While it does not know the traffic, and where an older agent did not say, as it would weight these rates.
+    """
+    if state.planning is not None and not state.planning.by_bytes:
+        return None
+    topics = sorted(state.topics, key=lambda topic: topic.name)
+    rows = {topic.name: topic.weights or (1,) * len(topic.owner) for topic in topics}
+    if all(topic.weights is None for topic in topics):
+        phase = levels.phase_of(rate for topic in topics for rate in topic.bytes_per_second)
+        rows = levels.weights_of(
+            {
+                topic.name: [levels.level_of(rate, None, phase=phase) for rate in topic.bytes_per_second]
+                or [None] * len(topic.owner)
+                for topic in topics
+            }
+        )
+    return np.array([weight for row in rows.values() for weight in row], np.int64)
 
 
 def _rates(state: GroupState) -> FloatArray:
@@ -223,7 +269,6 @@ def _check(state: GroupState) -> None:
             raise StateError(f"topics of member {member.id!r}: expected indices below {topics}, got {member.topics}")
     for topic in state.topics:
         _check_lengths(topic)
-        _check_tasks(topic)
         _within(topic.owner, members, f"owners of topic {topic.name!r}", "members")
         _within([rack for row in topic.replicas for rack in row], racks, f"replicas of topic {topic.name!r}", "racks")
         _check_rates(topic)
@@ -236,20 +281,19 @@ def _check_lengths(topic: TopicState) -> None:
             f"topic {topic.name!r}: has {count} owners, {len(topic.replicas)} lists of replicas and "
             f"{len(topic.bytes_per_second)} rates; expected one of each for every partition, or no rates"
         )
-
-
-def _check_tasks(topic: TopicState) -> None:
-    count = len(topic.owner)
-    if topic.tasks is not None and len(topic.tasks) != count:
-        raise StateError(
-            f"topic {topic.name!r}: has {count} owners and {len(topic.tasks)} tasks; expected one for every partition"
-        )
+    for name, values in (("tasks", topic.tasks), ("weights", topic.weights)):
+        if values is not None and len(values) != count:
+            raise StateError(
+                f"topic {topic.name!r}: has {count} owners and {len(values)} {name}; expected one for every partition"
+            )
 
 
 def _check_rates(topic: TopicState) -> None:
     # also false for NaN
     if not all(0 <= rate <= _GREATEST_RATE for rate in topic.bytes_per_second):
         raise StateError(f"rates of topic {topic.name!r}: expected bytes per second from 0 to {_GREATEST_RATE:g}")
+    if not all(1 <= weight <= _GREATEST_WEIGHT for weight in topic.weights or ()):
+        raise StateError(f"weights of topic {topic.name!r}: expected integers from 1 to {_GREATEST_WEIGHT}")
 
 
 def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
@@ -281,21 +325,10 @@ def best_plan(problem: Problem, kind: str, whole: WholeTasks | None) -> Int32Arr
     return None if whole is None else min_traffic_plan(problem, whole)
 
 
-def led_plan(problem: Problem, assignor: str) -> Int32Array:
-    """Return the plan of a leading agent: the best one; for `range` it keeps co-partitioned topics together.
+def led_plan(group: GroupProblem) -> Int32Array:
+    """Return the plan of a leading agent, with its options and weights.
 
     Raises:
         AssignmentError: as the assignor.
     """
-    return optimal.assign(problem, optimal.Options(keep_copartitioned=assignor == "range"))
-
-
-def cheapest_plan(problem: Problem, assignor: str) -> Int32Array:
-    """Return a plan as cheap as `led_plan`, in half of the time: what moves, and how topics are spread, is left open.
-
-    Raises:
-        AssignmentError: as the assignor.
-    """
-    return optimal.assign(
-        problem, optimal.Options(keep_copartitioned=assignor == "range", stickiness=False, spread=False)
-    )
+    return optimal.assign(replace(group.problem, weights=group.weights), group.options)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StructType
 
 from samerack.common.records import SCHEMA
-from samerack.pipeline.schema import GROUP_STATE, MEMBERS, QUARANTINE, TOPICS, TRAFFIC_SAMPLE
+from samerack.pipeline.schema import GROUP_STATE, MEMBERS, PLANNING, QUARANTINE, TOPICS, TRAFFIC_SAMPLE
 from samerack.settings.pipeline import PipelineSettings
 
 Rules: TypeAlias = Iterator[tuple[Column, str | Column]]
@@ -40,8 +40,8 @@ _NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
 _TOPIC: Final = r"\A[a-zA-Z0-9._-]{1,249}\z"
 """Topic names that Kafka accepts (org.apache.kafka.common.internals.Topic)."""
 _NO_NAME: Final = f"longer than {LONGEST_NAME} characters, or with control characters"
-_MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch"})
-_MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", "tasks"})
+_MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch", "planning"})
+_MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", "tasks", "weights"})
 
 
 def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:
@@ -117,6 +117,8 @@ def _of_states(settings: PipelineSettings, record: Column, now: Column) -> Rules
         element = shape.elementType
         assert isinstance(element, StructType)  # noqa: S101 - for the types only: both are lists of structures
         yield F.exists(record[name], _incomplete(element)), f"{name}: one lacks a field"
+    planning = record["planning"]
+    yield planning.isNotNull() & _incomplete(PLANNING)(planning), "planning: lacks a field"
     yield from _sizes(record)
     yield from _within_lists(record)
 

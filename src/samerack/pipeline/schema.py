@@ -75,8 +75,10 @@ TOPICS: Final = ArrayType(
         owner=INDICES,
         bytes_per_second=ArrayType(DoubleType()),
         tasks=INDICES,
+        weights=INDICES,
     )
 )
+PLANNING: Final = shape(by_bytes=BooleanType(), keep_copartitioned=BooleanType(), max_skew=COUNT, spread_moves=COUNT)
 
 GROUP_STATE: Final = shape(
     **_COMMON,
@@ -90,6 +92,7 @@ GROUP_STATE: Final = shape(
     broker_racks=INDEX,
     members=MEMBERS,
     topics=TOPICS,
+    planning=PLANNING,
 )
 """`common.records.GroupState` as JSON."""
 
@@ -151,8 +154,10 @@ GROUP_STATES: Final = _table(
         TOPICS,
         "What they read, an entry for each partition: `replicas` (racks, the leader's first), `owner` (index into "
         "`members` or -1), `bytes_per_second` (empty where unknown), `tasks` (numbers of Kafka Streams' "
-        "tasks or -1; null as `client`).",
+        "tasks or -1; null as `client`), `weights` (what planning counts them as; null where they count alike, and "
+        "where an older agent did not say).",
     ),
+    ("planning", PLANNING, "How the agent plans the group, or would; null where an older agent did not say."),
     _DAY,
 )
 """One row for each state that an agent has published."""

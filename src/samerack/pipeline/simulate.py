@@ -147,7 +147,7 @@ def _assigned(state: GroupState, *, led: bool) -> GroupState:
     """Return the state after a rebalance: by the agent where it leads, else by the group's own assignor."""
     group = group_of(state)
     if led:
-        plan = led_plan(group.problem, state.assignor)
+        plan = led_plan(group)
     else:
         in_rack = group.tells_rack & (state.kind == "classic")
         dealt = own_plan(group.problem, _DEALT_BY.get(state.assignor, state.assignor), in_rack)

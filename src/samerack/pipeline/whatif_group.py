@@ -6,12 +6,11 @@ Pure functions: a state in, outcomes out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
@@ -141,12 +140,13 @@ class _Scenarios:
         if not self._leadable:
             return
         if self._state.role != LEADING:
-            plan = self._best if self._best is not None and self._state.assignor != "range" else self._plan(group)
+            plan = self._plan(group)
             self._base = (group, plan, self._add(LEAD, group, plan, reference=self._present))
         led = self._base[2]
-        if led.reads.crossing and self._questions.max_skew:
-            plan = optimal.assign(group.problem, optimal.Options(max_skew=self._questions.max_skew))
-            self._add(SKEW, group, plan, reference=led)
+        options, skew = group.options, self._questions.max_skew
+        if led.reads.crossing and skew > options.max_skew and not options.keep_copartitioned:
+            uneven = replace(group, options=replace(options, max_skew=skew))
+            self._add(SKEW, group, self._plan(uneven), reference=led)
 
     def spread(self) -> None:
         """Add members in other racks."""
@@ -200,7 +200,7 @@ class _Scenarios:
     def _plan(self, world: GroupProblem) -> Int32Array:
         """Return the agent's plan where an agent leads or could lead, else a strategy's or the present assignment."""
         if self._leadable:
-            return led_plan(world.problem, self._state.assignor)
+            return led_plan(world)
         plan = self._plan_by_strategy(world)
         return world.problem.owner if plan is None else plan
 

@@ -16,7 +16,7 @@ from samerack.planning.mode import Mode, mode_of, options_of
 from samerack.planning.problem import problem_of as planning_problem
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.snapshot import STREAMS_KINDS, UNPLANNED_KINDS, Flow, PartitionTraffic
+from samerack.traffic.snapshot import STREAMS_KINDS, UNPLANNED_KINDS, Flow, GroupDescription, PartitionTraffic
 from samerack.traffic.streams_client import process_of
 
 
@@ -44,14 +44,15 @@ def problem_of(
     """Return the group as an assignment problem; None without members or while they do not show what they own."""
     if not group.members or not group.owned_known or group.kind in UNPLANNED_KINDS:
         return None
-    mode = _mode(group, leading, rack_aware_fetch=rack_aware_fetch)
+    mode = mode_of_group(group, leading, rack_aware_fetch=rack_aware_fetch)
     try:
         return planning_problem(group.members, cluster, mode, weights=weights)
     except AssignmentError:
         return None
 
 
-def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
+def mode_of_group(group: GroupDescription, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
+    """Return how to plan a group, led or not; of other kinds than classic no topics stay together."""
     if group.kind != "classic":
         leading = leading.model_copy(update={"keep_copartitioned": "never"})
     return mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
@@ -74,7 +75,7 @@ def solve(
     try:
         if group.kind in STREAMS_KINDS:
             return None if whole is None else min_traffic_plan(problem, whole)
-        return assign_aside("optimal", problem, options_of(_mode(group, leading, rack_aware_fetch=True)))
+        return assign_aside("optimal", problem, options_of(mode_of_group(group, leading, rack_aware_fetch=True)))
     except AssignmentError:
         return None
 

@@ -9,16 +9,22 @@ from hypothesis import strategies as st
 from samerack.common.records import UNKNOWN, GroupState, MemberState, TopicState
 
 RACKS = ("rack-a", "rack-b", "rack-c", "rack-d")
+RATES = st.integers(1, 1000).map(float)
+POWERS = st.integers(0, 10).map(lambda power: 2.0**power)
+"""Rates that are as good as the agent's weights."""
 
 
 @st.composite
-def states(draw: st.DrawFn, *, topics: int = 3, gaps: bool = False) -> GroupState:
+def states(
+    draw: st.DrawFn, *, topics: int = 3, gaps: bool = False, rate: st.SearchStrategy[float] = RATES
+) -> GroupState:
     """A random group; with `gaps` some racks, owners and rates are unknown.
 
     Args:
         draw: the draw function of hypothesis.
         topics: the largest number of topics.
         gaps: whether racks, owners and rates may be unknown.
+        rate: the bytes per second of a partition.
     """
     racks = draw(st.integers(1, len(RACKS)))
     members = draw(st.integers(1, 5))
@@ -26,7 +32,6 @@ def states(draw: st.DrawFn, *, topics: int = 3, gaps: bool = False) -> GroupStat
     count = draw(st.integers(1, topics))
     sizes = draw(st.lists(st.integers(1, 7), min_size=count, max_size=count))
     rack = st.integers(lowest, racks - 1)
-    rate = st.integers(1, 1000).map(float)
     return GroupState(
         id="1",
         agent="a",

@@ -18,7 +18,7 @@ from samerack.pipeline import whatif_worlds as worlds
 from samerack.pipeline.problem import GroupProblem, PlanReads, StateError, crossing, group_of
 from samerack.pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, OPTIMAL, PRESENT, SKEW, Questions, outcomes
 from tests.records import STATE
-from tests.unit.pipeline.fleets import shuffled, states
+from tests.unit.pipeline.fleets import POWERS, shuffled, states
 
 TINY = 1e-6
 
@@ -136,7 +136,7 @@ def test_members_run_where_the_shares_say(state: GroupState, shares: dict[str, i
         assert abs(names.count(rack) - wanted) < 1
 
 
-@given(states())
+@given(states(rate=POWERS))
 def test_each_change_builds_on_its_reference(state: GroupState) -> None:
     """A change's value before it is what its reference reads across racks."""
     answers = outcomes(state, Questions())
@@ -166,6 +166,8 @@ def test_a_state_that_contradicts_itself_is_refused_in_words(state: GroupState, 
                 {"topics": (topic.model_copy(update={"replicas": ((-2,),) * len(topic.owner)}),)},
                 {"topics": (topic.model_copy(update={"bytes_per_second": (float("nan"),) * len(topic.owner)}),)},
                 {"topics": (topic.model_copy(update={"bytes_per_second": (1e30,) * len(topic.owner)}),)},
+                {"topics": (topic.model_copy(update={"weights": (0,) * len(topic.owner)}),)},
+                {"topics": (topic.model_copy(update={"weights": (1,) * (len(topic.owner) + 1)}),)},
                 {"topics": (topic, topic)},
                 {"members": (*state.members, state.members[0])},
                 {"members": (state.members[0].model_copy(update={"rack": 77}),)},

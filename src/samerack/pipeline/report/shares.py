@@ -21,7 +21,6 @@ from samerack.pipeline.problem import (
     PlanReads,
     Reads,
     at_rates_of,
-    cheapest_plan,
     group_of,
     led_plan,
     reads,
@@ -105,9 +104,7 @@ class _Structure:
             return now.share
         best = self._best
         if best is None:
-            # plans of equal cost differ in what they read of known racks if some are unknown
-            plan_of = led_plan if self._unavoidable is None else cheapest_plan
-            best = reads(group.problem, plan_of(group.problem, self.state.assignor))
+            best = reads(group.problem, led_plan(group))
             if self._is_best(best):
                 self._best = best
         return min(now.share, best.at(group.rates).share)
@@ -138,6 +135,7 @@ def _unavoidable(problem: Problem) -> BoolArray | None:
 def _only_rates_differ(one: GroupState, other: GroupState) -> bool:
     return (
         all(getattr(one, name) == getattr(other, name) for name in _SAME)
+        and one.planning == other.planning
         and len(one.topics) == len(other.topics)
         and all(
             (mine.name, mine.replicas, mine.owner) == (its.name, its.replicas, its.owner)

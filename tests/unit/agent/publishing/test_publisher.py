@@ -18,13 +18,14 @@ from samerack.agent.publishing.publisher import Publisher
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.common.errors import SettingsError
-from samerack.common.records import GroupEvent, GroupState, TrafficSample
+from samerack.common.records import GroupEvent, GroupState, PlanningState, TrafficSample
 from samerack.events import EventLog
 from samerack.settings.all_settings import Settings
+from samerack.settings.leading import LeadingSettings
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.snapshot import TrafficSnapshot
-from tests.unit.agent.measured import A, B, C, flow, group, member, publish, snapshot
+from tests.unit.agent.measured import A, B, C, flow, group, member, publish, snapshot, weighed
 
 FLAGS: dict[str, Any] = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]}
 TOPICS = {"traffic_topic": "samples", "states_topic": "states"}
@@ -165,13 +166,14 @@ def test_the_producers_settings_have_dots_in_the_environment_too() -> None:
 # states of groups
 
 AT = 1_800_000_000.0
+LEADING = LeadingSettings()
 
 
 def test_a_group_is_pictured_by_index() -> None:
     """Racks of brokers are first, the leader's replica is first, and owners and rates are by partition."""
     one = group(members={"m1": A, "m2": "elsewhere", "m3": None})
     placed = ((3, 1), (2,), (9,), (1, 2), (2,), (3,))
-    seen = state_record(one, snapshot(one, replicas=placed).cluster)
+    seen = state_record(one, snapshot(one, replicas=placed).cluster, LEADING)
     assert (seen.racks, seen.broker_racks) == ((A, B, C, "elsewhere"), 3)
     assert [(who.id, who.rack, who.topics) for who in seen.members] == [
         ("m1", 0, (0,)),
@@ -192,19 +194,31 @@ def test_kafka_streams_shows_its_tasks() -> None:
     assert one.problem is not None
     assert one.problem.members == ("m1", "m2", "m3")
     whole = WholeTasks(task=np.array([0, 1, 0, 1, 2, -1], np.int32), client=np.array([0, 0, 1], np.int32))
-    seen = state_record(replace(one, kind="streams-classic", whole_tasks=whole), snapshot(one).cluster)
+    seen = state_record(replace(one, kind="streams-classic", whole_tasks=whole), snapshot(one).cluster, LEADING)
     assert [who.client for who in seen.members] == [0, 0, 1]
     assert [topic.tasks for topic in seen.topics] == [(0, 1, 0, 1, 2, -1)]
-    plain = state_record(one, snapshot(one).cluster)
+    plain = state_record(one, snapshot(one).cluster, LEADING)
     assert [who.client for who in plain.members] == [None] * 3
     assert [topic.tasks for topic in plain.topics] == [None]
+
+
+def test_a_state_says_how_its_group_is_planned() -> None:
+    """The settings as the group's protocol makes them, and the weights of partitions where they do not count alike."""
+    one, given = group(), LeadingSettings(max_skew=2, spread_moves=1)
+    plain = state_record(one, snapshot(one).cluster, given)
+    assert plain.planning == PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0, spread_moves=1)
+    assert [topic.weights for topic in plain.topics] == [None]
+    heavy = weighed(replace(one, assignor="sticky"), [1.0] * 6, [1, 2, 4, 8, 16, 32])
+    seen = state_record(heavy, snapshot(one).cluster, given)
+    assert seen.planning == PlanningState(by_bytes=True, keep_copartitioned=False, max_skew=2, spread_moves=1)
+    assert [topic.weights for topic in seen.topics] == [(1, 2, 4, 8, 16, 32)]
 
 
 def test_unknown_rates_and_owners_are_left_out() -> None:
     """A topic without rates has none, and a partition without an owner has none."""
     one = group()
     unread = tuple(replace(part, member=None, bytes_per_second=None) for part in list(one.partitions)[:5])
-    (topic,) = state_record(replace(one, partitions=unread), snapshot(one).cluster).topics
+    (topic,) = state_record(replace(one, partitions=unread), snapshot(one).cluster, LEADING).topics
     assert topic.owner == (-1,) * 6
     assert topic.bytes_per_second == ()
     assert len(topic.replicas) == 6
