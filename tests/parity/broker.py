@@ -13,7 +13,7 @@ from samerack.assignors.check import check
 from samerack.assignors.consumer.optimal import Options, assign
 from samerack.assignors.evaluate import evaluate
 from tests.parity.cases import random_case
-from tests.parity.peer import Peer
+from tests.parity.peer import QUIET, Peer
 from tests.parity.plans import owners, problem_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def java(main: str, *arguments: str, options: tuple[str, ...] = (), oldest: bool
         f"{CACHE / 'broker-proof'}/*",
     ]
     name = main if "." in main else f"io.samerack.broker.{main}"
-    return [str(Path(home) / "bin" / "java") if home else "java", *options, "-cp", ":".join(path), name, *arguments]
+    program = str(Path(home) / "bin" / "java") if home else "java"
+    return [program, QUIET, *options, "-cp", ":".join(path), name, *arguments]
 
 
 class BrokerPeer(Peer):

@@ -10,12 +10,14 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+QUIET: Final = "-XX:-UsePerfData"
+"""Else a JVM says on standard output when a process of a container holds its file of counters."""
 PROJECT = Path(__file__).parents[1] / "java" / "peer"
 
 
@@ -77,6 +79,7 @@ class Peer:
                 str(java),
                 f"-Xmx{heap}",
                 "-XX:+UseSerialGC",
+                QUIET,
                 "-cp",
                 os.pathsep.join([f"{folder}/classes", f"{folder}/jars/*", *map(str, jars)]),
                 f"samerack.peer.{main}",
