@@ -112,11 +112,7 @@ class ClusterAgent:
             ),
             *web_takeover.routes(parts.led),
             *web_requests.routes(parts.led),
-            *(
-                web_streams.routes(parts.streams, at_once=parts.settings.streams.max_processes)
-                if parts.streams is not None
-                else ()
-            ),
+            *(web_streams.routes(parts.streams) if parts.streams is not None else ()),
             *(web_client_reports.routes(parts.measuring.post) if parts.measuring is not None else ()),
         )
 

@@ -7,12 +7,11 @@ import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
-from lab.sandbox.admin import wait_until
 from samerack.agent.metrics import Metrics
 from samerack.agent.streams.board import StreamsBoard
 from samerack.agent.streams.metrics import StreamsMetrics
@@ -46,16 +45,11 @@ class Endpoint:
             text = answer.read()
         return answer.status, json.loads(text) if text else None
 
-    def prepare(self, *applications: str) -> None:
-        """Start the processes of these applications; one that another client is starting just now is waited for."""
-        for name in applications:
-            wait_until(partial(self._is_prepared, name), f"the process of {name} is ready")
-
-    def _is_prepared(self, application: str) -> bool:
-        status, answer = self.post("/v1/streams/prepare", {"version": 1, "application": application})
-        if status not in (HTTPStatus.NO_CONTENT, HTTPStatus.SERVICE_UNAVAILABLE):
+    def prepare(self) -> None:
+        """Start the process that plans, and wait until it is ready."""
+        status, answer = self.post("/v1/streams/prepare", {"version": 1, "application": "any"})
+        if status != HTTPStatus.NO_CONTENT:
             raise RuntimeError(f"{status}: {answer}")
-        return status == HTTPStatus.NO_CONTENT
 
     def get(self, path: str) -> str:
         """The text of a page."""
@@ -64,10 +58,14 @@ class Endpoint:
             text: str = connection.getresponse().read().decode()
             return text
 
+    def ask(self, question: Json) -> tuple[int, Any]:
+        """Status and answer of a question."""
+        return self.post(f"/v1/streams/assign?application={quote(question['application'])}", question)
+
     def assign(self, question: Json) -> Json:
         """The plan of a question that has one; its process has started before, however slow this machine is."""
-        self.prepare(question["application"])
-        status, answer = self.post("/v1/streams/assign", question)
+        self.prepare()
+        status, answer = self.ask(question)
         if status != 200:
             raise RuntimeError(f"{status}: {answer}")
         found: Json = answer
@@ -82,7 +80,7 @@ def endpoint(settings: Json, *, unix: str = "", **known: Any) -> Iterator[Endpoi
     reporter = StreamsReporter(events=events, metrics=StreamsMetrics(metrics.registry), board=board)
     service = StreamsService(StreamsSettings.model_validate(settings), reporter, **known)
     routes = [
-        *web_streams.routes(service, at_once=4),
+        *web_streams.routes(service),
         *web_page.routes(reports(), streams=service.board.all),
     ]
     app = application(metrics.exposition, healthy=dict, ready=dict, more=routes)

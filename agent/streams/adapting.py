@@ -23,7 +23,7 @@ def adapted(question: PlanQuestion, context: PlanContext, *, assignor: str) -> t
     """Return the application that is planned by the assignor of this name, and warnings."""
     warnings: list[str] = []
     configs = _configs(question.configs, context.rules)
-    clients = _with_racks(question.clients, context.racks, warnings)
+    clients = _with_racks(question.clients, context.racks or {}, warnings)
     tasks: Iterable[TaskInfo] = question.tasks
     if context.rules.weights == "bytes":
         tasks, configs = _weighed(question, configs, context, assignor, warnings)

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 MAX_NAME: Final = 249
 """Kafka's longest name of a topic; a group's name may be longer, but then brokers cannot store its offsets."""
 MAX_TEXT: Final = 500
 """Characters of a reason that are kept: programs on this machine send them, into events, metrics and status."""
+
+
+class NoPlanError(Exception):
+    """There is no plan: the HTTP status of the answer, and the reason with a cure."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +47,12 @@ class PlanContext:
 
     Attributes:
         rules: the settings that apply to it.
-        racks: racks by process of clients that sent none.
+        racks: racks by process of clients that sent none; None while nobody has asked for them.
         weights: by topic the weights of its partitions, by measured bytes; None if none are known.
     """
 
     rules: PlanRules = field(default_factory=PlanRules)
-    racks: Mapping[str, str] = field(default_factory=dict)
+    racks: Mapping[str, str] | None = None
     weights: Mapping[str, tuple[int, ...]] | None = None
 
 
@@ -55,11 +64,3 @@ class Rackless:
     consumers: tuple[str, ...]
     host: str | None
     tags: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who asks, before the plan is made."""
-
-    application: str
-    rackless: tuple[Rackless, ...]

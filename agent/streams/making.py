@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.agent.streams.adapting import adapted, without_lags
-from samerack.agent.streams.context import PlanContext
+from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, subscription_of
 from samerack.agent.streams.question import PlanQuestion
 from samerack.assignors.streams.application import ApplicationState, ProcessId
@@ -69,13 +69,16 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
     if name == DEFAULT and without_lags(state) is not None:
         name = WITHOUT_LAGS
         warnings += ("the application could not compute lags: tasks stay, and a follow-up rebalance comes at once",)
-    outcome = _outcome(name, state, context, own, now_ms=now_ms)
+    users = own.of(question.application, name, context.rules.options) if ":" in name else None
+    outcome = (
+        _outcome(name, state, context.rules, now_ms=now_ms) if users is None else users.assign(state, now_ms=now_ms)
+    )
     problem = validate_task_assignment(state, outcome.assignment)
     if problem is not AssignmentError.NONE:
         reasons = [f"the plan of {name} is not valid: {problem.value}"]
-        if ":" in name:
+        if users is not None:
             try:
-                own.of(name, context.rules.options).notify(GroupAssignment(), subscription_of(question), problem)
+                users.notify(GroupAssignment(), subscription_of(question), problem)
             except OwnAssignorError as error:
                 reasons.append(str(error))
         raise PlanError("; ".join(reasons))
@@ -98,10 +101,7 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
     )
 
 
-def _outcome(name: str, state: ApplicationState, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> Outcome:
-    rules = context.rules
-    if ":" in name:
-        return own.of(name, rules.options).assign(state, now_ms=now_ms)
+def _outcome(name: str, state: ApplicationState, rules: PlanRules, *, now_ms: int) -> Outcome:
     run = ASSIGNORS.get(name)
     if run is None:
         raise PlanError(f"assignor {name!r} is not here; set streams.applications, or one of {', '.join(ASSIGNORS)}")

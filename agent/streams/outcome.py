@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from samerack.agent.streams.context import MAX_NAME, MAX_TEXT
-from samerack.agent.streams.workers import NoPlanError
+from samerack.agent.streams.context import MAX_NAME, MAX_TEXT, NoPlanError
 from samerack.assignors.streams.plugin import AssignmentError
 
 ERRORS: Final = tuple(error.value for error in AssignmentError)

@@ -6,7 +6,6 @@ A class has `assign` and, if it wants them, `on_assignment_computed` and `config
 from __future__ import annotations
 
 import importlib
-import sys
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -88,19 +87,19 @@ class SentPlan:
 
 
 class OwnAssignors:
-    """The users' assignors of one process."""
+    """The users' assignors of all applications."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, tuple[tuple[str, str], ...]], OwnAssignor] = {}
+        self._made: dict[tuple[str, str, tuple[tuple[str, str], ...]], OwnAssignor] = {}
         self._sent: OrderedDict[str, SentPlan] = OrderedDict()
 
-    def of(self, name: str, options: Mapping[str, str]) -> OwnAssignor:
-        """Return the object of a class with these options; it is made once.
+    def of(self, application: str, name: str, options: Mapping[str, str]) -> OwnAssignor:
+        """Return an application's object of a class with these options; it is made once.
 
         Raises:
             OwnAssignorError: It cannot be made.
         """
-        key = name, tuple(sorted(options.items()))
+        key = application, name, tuple(sorted(options.items()))
         if key not in self._made:
             self._made[key] = OwnAssignor(name, options)
         return self._made[key]
@@ -121,11 +120,6 @@ class OwnAssignors:
         if sent is not None:
             assignment = sent.assignment if error is AssignmentError.NONE else GroupAssignment()
             sent.assignor.notify(assignment, sent.subscription, error)
-
-
-def find_in(folders: tuple[str, ...]) -> None:
-    """Let modules be imported from these folders, after all others."""
-    sys.path.extend(folder for folder in folders if folder not in sys.path)
 
 
 def subscription_of(question: PlanQuestion) -> GroupSubscription:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import structlog
 
 from samerack.agent.streams.board import StreamsBoard
+from samerack.agent.streams.context import NoPlanError
 from samerack.agent.streams.figures import Summary, planned_text
 from samerack.agent.streams.metrics import StreamsMetrics
 from samerack.agent.streams.outcome import Computed
-from samerack.agent.streams.workers import NoPlanError
 from samerack.events import EventLog
 
 log = structlog.get_logger("streams")

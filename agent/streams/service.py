@@ -1,29 +1,33 @@
-"""Answers Kafka Streams applications.
+"""Answers Kafka Streams applications, whose plans are made one at a time in a process of their own.
 
-Each application has a process of its own, so a slow plan keeps no other one waiting, nor the agent's own threads.
+So the agent's own threads go on during a slow plan, and one that is late is killed. The agent adds what it knows: the
+settings of the application that asks, weights of its partitions, racks of clients that sent none.
 """
 
 from __future__ import annotations
 
-import re
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from samerack.agent.streams.board import StreamsBoard
-from samerack.agent.streams.context import MAX_NAME, Caller, PlanContext, PlanRules, Rackless
+from samerack.agent.streams.context import MAX_NAME, MAX_TEXT, NoPlanError, PlanContext, PlanRules, Rackless
 from samerack.agent.streams.outcome import read_outcome
 from samerack.agent.streams.reporter import StreamsReporter
-from samerack.agent.streams.workers import NoPlanError, Workers
 from samerack.common.patterns import is_pattern
+from samerack.common.pickle_process import CallError, PickleProcess
 from samerack.settings.streams import StreamsSettings
 
-_NAME: Final = re.compile(rb'"application"\s*:\s*"([^"\\]{1,%d})"' % MAX_NAME)
-_HEAD_BYTES: Final = 4096
-"""The name of the application is among the first bytes of a question."""
+_WORKER: Final = "samerack.agent.streams.worker"
+START_SECONDS: Final = 60.0
+"""Time for the process to start on a machine that is starved of processor time."""
 _MIN_SECONDS: Final = 0.2
 """With less time than this a question has no plan: the deadline would kill a process that has just become ready."""
+_MOMENT_SECONDS: Final = 0.05
 
 RacksOf = Callable[[str, Sequence[Rackless]], Mapping[str, str]]
 """Returns by process the racks, as far as they are known, of an application's clients that sent none, from memory."""
@@ -46,7 +50,11 @@ class StreamsService:
         self._reporter = reporter
         self._racks_of = racks_of
         self._weights_of = weights_of
-        self._workers = Workers(settings.python_path, max_processes=settings.max_processes)
+        self._lock = threading.Lock()
+        self._process: PickleProcess | None = None
+        self._is_ready = False
+        """Whether the process has loaded what it needs."""
+        self._is_stopped = False
 
     @property
     def board(self) -> StreamsBoard:
@@ -54,43 +62,62 @@ class StreamsService:
         return self._reporter.board
 
     def start(self) -> None:
-        """Start the processes of the applications that the settings name, so that their first plan is not late."""
-        names = [name for name in self._settings.applications if not is_pattern(name)]
-        for name in names[: self._settings.max_processes]:
-            try:
-                with self._workers.of(name) as worker:
-                    worker.start()
-            except NoPlanError as error:
-                self._reporter.not_started(name, error)
+        """Start the process if the settings name an application, so that its first plan is not late."""
+        if names := [name for name in self._settings.applications if not is_pattern(name)]:
+            self._start_aside(names[0])
 
-    def prepare(self, body: bytes) -> None:
-        """Start the process of an application that will ask, so that its first plan is not late; return when it runs.
+    def _start_aside(self, application: str) -> None:
+        def prepare() -> None:
+            try:
+                self.prepare()
+            except NoPlanError as error:
+                self._reporter.not_started(application, error)
+
+        threading.Thread(target=prepare, name="streams", daemon=True).start()
+
+    def prepare(self) -> None:
+        """Start the process, so that the first plan of who will ask is not late; return when it is ready.
 
         Raises:
-            NoPlanError: The body names no application, or all processes are busy.
+            NoPlanError: It does not start.
         """
-        with self._workers.of(_application(body), prepares=True) as worker:
-            worker.prepare()
+        if self._process is not None and self._process.is_running and self._is_ready:
+            return
+        with self._turn(START_SECONDS):
+            self._call("warm_up", seconds=START_SECONDS)
 
-    def plan(self, body: bytes) -> bytes:
-        """Return the answer to a question.
+    def plan(self, body: bytes, application: str) -> bytes:
+        """Return the answer to a question of an application.
 
         Raises:
             NoPlanError: There is no plan; the application uses its fall-back.
         """
-        application = _application(body)
-        start = time.monotonic()
+        start, deadline = time.monotonic(), self._settings.deadline_seconds
+        if not 0 < len(application) <= MAX_NAME:
+            raise NoPlanError(
+                HTTPStatus.BAD_REQUEST, f"?application=: expected a name of at most {MAX_NAME} characters"
+            )
+        context = self._context(application)
         try:
-            with self._workers.of(application, patience=self._settings.deadline_seconds) as worker:
-                answer, figures = worker.plan(body, self._context, seconds=self._left(time.monotonic() - start))
+            with self._turn(deadline):
+                left = self._left(time.monotonic() - start)
+                status, *parts = self._call("plan", application, body, context, seconds=left)
+                if status == HTTPStatus.CONTINUE:
+                    context = replace(context, racks=self._racks_of(application, parts[0]))
+                    left = self._left(time.monotonic() - start)
+                    _, *parts = self._call("plan", application, body, context, seconds=left)
         except NoPlanError as error:
             self._reporter.failed(application, error)
+            if error.status == HTTPStatus.GATEWAY_TIMEOUT:
+                self._start_aside(application)  # the next question finds it ready
             raise
+        answer, figures = parts
         self._reporter.planned(figures, time.monotonic() - start)
-        return answer
+        planned: bytes = answer
+        return planned
 
     def _left(self, waited: float) -> float:
-        """Return the seconds that a question has left which waited for its process.
+        """Return the seconds that a question has left which waited for the process.
 
         Raises:
             NoPlanError: They are too few.
@@ -112,37 +139,81 @@ class StreamsService:
         """
         outcome = read_outcome(body)
         self._reporter.computed(outcome)
-        if outcome.plan is not None and ":" in self._settings.of(outcome.application).assignor:
+        is_users = ":" in self._settings.of(outcome.application).assignor
+        if outcome.plan is not None and is_users and self._process is not None:  # a new process knows no plans
+            seconds = self._settings.deadline_seconds
             try:
-                with self._workers.of(outcome.application) as worker:
-                    worker.computed(outcome.plan, outcome.error, seconds=self._settings.deadline_seconds)
+                with self._turn(seconds):
+                    self._call("computed", outcome.plan, outcome.error, seconds=seconds)
             except NoPlanError as error:
                 self._reporter.not_passed_on(outcome.application, outcome.plan, error)
                 raise
 
-    def _context(self, caller: Caller) -> PlanContext:
-        """Return the rules of the application that asks, and what the agent knows of its clients and partitions."""
-        name = caller.application
+    def _context(self, name: str) -> PlanContext:
+        """Return the rules of an application, and what the agent knows of its partitions."""
         chosen = self._settings.of(name)
         rules = PlanRules(**(chosen.model_dump() | {"weights": self._settings.weights_of(name)}))
         return PlanContext(
             rules=rules,
-            racks=self._racks_of(name, caller.rackless),
             weights=self._weights_of(name) if rules.weights == "bytes" else None,
         )
 
+    # the process
+
+    @contextmanager
+    def _turn(self, seconds: float) -> Iterator[None]:
+        """Wait for a turn with the process.
+
+        Raises:
+            NoPlanError: There is none in time.
+        """
+        if not self._lock.acquire(timeout=seconds):
+            why = "other plans are under way; an application plans itself meanwhile"
+            starting = "the process that plans is still starting; the next rebalance finds it ready"
+            raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, why if self._is_ready else starting)
+        try:
+            if self._is_stopped:
+                raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, "the agent stops")
+            yield
+        finally:
+            self._lock.release()
+
+    def _call(self, function: str, *arguments: Any, seconds: float) -> tuple[Any, ...]:
+        """Return the good answer of a function of `streams.worker`; the caller has its turn.
+
+        Raises:
+            NoPlanError: There is none.
+        """
+        try:
+            if self._process is None or not self._process.is_running:
+                self._is_ready = False
+                self._end()
+                self._process = PickleProcess(*self._settings.python_path)
+            found: tuple[Any, ...] = self._process.call(_WORKER, function, *arguments, seconds=seconds)
+        except TimeoutError:
+            late = f"no plan within {round(seconds, 1):g} s; raise streams.deadline_seconds, and the jar's own deadline"
+            raise NoPlanError(HTTPStatus.GATEWAY_TIMEOUT, late) from None
+        except EOFError:
+            died = "the process that plans has died; the agent's log may say why"
+            raise NoPlanError(HTTPStatus.INTERNAL_SERVER_ERROR, died) from None
+        except CallError as error:
+            raise NoPlanError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)[:MAX_TEXT]) from None
+        except OSError as error:
+            no_room = f"the process that plans cannot start: {error}; give the agent more memory or processes"
+            raise NoPlanError(HTTPStatus.INTERNAL_SERVER_ERROR, no_room) from error
+        self._is_ready = True
+        if found[0] >= HTTPStatus.BAD_REQUEST:
+            raise NoPlanError(found[0], found[1][:MAX_TEXT])
+        return found
+
     def stop(self) -> None:
-        """End all processes."""
-        self._workers.end()
+        """End the process, and start no other; a plan under way ends without an answer."""
+        self._is_stopped = True
+        while not self._lock.acquire(timeout=_MOMENT_SECONDS):
+            self._end()
+        self._end()
+        self._lock.release()
 
-
-def _application(body: bytes) -> str:
-    """Return the name near the start of a question; it selects a process, and the question is checked there.
-
-    Raises:
-        NoPlanError: There is none.
-    """
-    found = _NAME.search(body[:_HEAD_BYTES])
-    if found is None:
-        raise NoPlanError(HTTPStatus.BAD_REQUEST, f"application: expected a name within the first {_HEAD_BYTES} bytes")
-    return found[1].decode("utf-8", "replace")
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()

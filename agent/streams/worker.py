@@ -1,33 +1,28 @@
-"""A process that plans for one Streams application and may be killed: an assignor cannot be interrupted.
+"""What runs in the process that plans for Streams applications, which may be killed: an assignor cannot be interrupted.
 
-Reads pickles from standard input and writes pickles to standard output. The body of a question is parsed here, because
-parsing holds up all threads of a process.
+The body of a question is read here, because that holds up all threads of a process. Users' assignors stay in this
+module: an application's object is the same from one plan to the next (KIP-924).
 """
 
 from __future__ import annotations
 
-import gc
 import json
-import os
-import pickle
-import signal
-import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, Final
 
 from samerack.agent.streams.answer import summary, to_json
-from samerack.agent.streams.context import Caller, PlanContext, Rackless
+from samerack.agent.streams.context import PlanContext, Rackless
 from samerack.agent.streams.making import MadePlan, PlanError, make
-from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, find_in, subscription_of
+from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, subscription_of
 from samerack.agent.streams.question import VERSION, PlanQuestion, PlanQuestionError, read_question
 from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment, group_assignment
-from samerack.common.errors import one_line
 
+WARM_UP: Final = "warm-up"
 _WARM_UP_RUNS: Final = 2
 """Plans after which another one takes no less time."""
 _TASKS: Final = 200
@@ -35,103 +30,77 @@ _CLIENTS: Final = 20
 _RACKS: Final = 3
 _END: Final = 50_000
 """The lag of a client without state: not caught up."""
-
-Receive = Callable[[], Any]
-Send = Callable[[Any], None]
+_own: Final = OwnAssignors()
 
 
-class Planner:
-    """Answers the agent's messages; has the users' assignors of this process."""
+def plan(application: str, body: bytes, context: PlanContext) -> Iterator[tuple[Any, ...]]:
+    """Yield (200, the answer to a question as JSON, its `Summary`), or another status and the reason.
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        """Prepare; `receive` returns the agent's next message, and raises EOFError if the agent has ended."""
-        self._receive = receive
-        self._send = send
-        self._own = OwnAssignors()
-        self._unsent: object = None
-        """What a plan was made of: freeing millions of values waits until the answer is sent."""
-
-    def serve(self) -> None:
-        """Answer until the agent ends: `plan` with who asks, and a plan, `computed` with nothing."""
-        while True:
-            try:
-                what, given, seconds = self._receive()
-                # if the agent's process has ended, the kernel ends this process even while the solver runs
-                signal.setitimer(signal.ITIMER_REAL, seconds + 1.0)
-                gc.disable()  # a plan is millions of values that all stay until it is sent: a third of its time
-                self._send(self.answer(what, given))
-            except EOFError:
-                return
-            finally:
-                self._unsent = None
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                gc.enable()
-
-    def answer(self, what: str, given: Any) -> tuple[Any, ...]:
-        """Return the answer to a message: (200, ...), or another status and the reason."""
-        try:
-            return self._plan(given) if what == "plan" else self._computed(*given)
-        except PlanQuestionError as error:
-            return HTTPStatus.BAD_REQUEST, str(error)
-        except (AssignmentError, PlanError, OwnAssignorError) as error:
-            return HTTPStatus.UNPROCESSABLE_ENTITY, str(error)
-        except EOFError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the application has a fall-back, and reports why it was needed
-            return HTTPStatus.INTERNAL_SERVER_ERROR, one_line(error)
-
-    def _plan(self, body: bytes) -> tuple[Any, ...]:
+    If racks of clients are to be known first, (100, these clients): `context.racks` has them in the next call.
+    """
+    try:
         question = read_question(body)
-        self._send((HTTPStatus.OK, _caller(question)))
-        context: PlanContext | None = self._receive()
-        if context is None:  # the agent has answered already
-            return (HTTPStatus.OK,)
-        planned = make(question, context, self._own, now_ms=time.time_ns() // 1_000_000)
-        self._unsent = (question, planned)
+        if question.application != application:
+            yield HTTPStatus.BAD_REQUEST, "application: is not the one that the address names"
+            return
+        if context.racks is None and (rackless := _rackless(question)):
+            yield HTTPStatus.CONTINUE, rackless
+            return
+        planned = make(question, context, _own, now_ms=time.time_ns() // 1_000_000)
         figures = summary(planned, plan=uuid.uuid4().hex)
         answer = to_json(planned, figures)
         if ":" in planned.assignor:
-            self._keep(planned, context, figures.plan)
-        return HTTPStatus.OK, answer, figures
+            _keep(planned, context, figures.plan)
+    except PlanQuestionError as error:
+        yield HTTPStatus.BAD_REQUEST, str(error)
+    except (AssignmentError, PlanError, OwnAssignorError) as error:
+        yield HTTPStatus.UNPROCESSABLE_ENTITY, str(error)
+    else:
+        yield HTTPStatus.OK, answer, figures
 
-    def _keep(self, planned: MadePlan, context: PlanContext, plan: str) -> None:
-        """Keep a plan of a user's assignor, which is notified of its outcome."""
-        whole = TaskAssignment(assignment=tuple(planned.plan.values()))
-        self._own.keep(
-            plan,
-            SentPlan(
-                assignor=self._own.of(planned.assignor, context.rules.options),
-                assignment=group_assignment(planned.state, whole),
-                subscription=subscription_of(planned.question),
-            ),
+
+def _rackless(question: PlanQuestion) -> tuple[Rackless, ...]:
+    return tuple(
+        Rackless(
+            process=str(client.process_id),
+            consumers=client.consumer_client_ids,
+            host=client.host_info[0] if client.host_info else None,
+            tags=tuple(sorted(client.client_tags.items())),
         )
+        for client in question.clients
+        if not client.rack_id
+    )
 
-    def _computed(self, plan: str, error: str) -> tuple[Any, ...]:
-        self._own.computed(plan, TaskError(error))
-        return (HTTPStatus.OK,)
 
-
-def _caller(question: PlanQuestion) -> Caller:
-    return Caller(
-        application=question.application,
-        rackless=tuple(
-            Rackless(
-                process=str(client.process_id),
-                consumers=client.consumer_client_ids,
-                host=client.host_info[0] if client.host_info else None,
-                tags=tuple(sorted(client.client_tags.items())),
-            )
-            for client in question.clients
-            if not client.rack_id
+def _keep(planned: MadePlan, context: PlanContext, plan: str) -> None:
+    """Keep a plan of a user's assignor, which is notified of its outcome."""
+    whole = TaskAssignment(assignment=tuple(planned.plan.values()))
+    application = planned.question.application
+    _own.keep(
+        plan,
+        SentPlan(
+            assignor=_own.of(application, planned.assignor, context.rules.options),
+            assignment=group_assignment(planned.state, whole),
+            subscription=subscription_of(planned.question),
         ),
     )
 
 
-def warm_up() -> None:
+def computed(plan: str, error: str) -> tuple[Any, ...]:
+    """Report to a user's assignor what came of its plan; return (200,), or another status and the reason."""
+    try:
+        _own.computed(plan, TaskError(error))
+    except OwnAssignorError as failure:
+        return HTTPStatus.UNPROCESSABLE_ENTITY, str(failure)
+    return (HTTPStatus.OK,)
+
+
+def warm_up() -> tuple[Any, ...]:
     """Plan a small question, so that the first real one need not load what plans."""
-    planner, body = Planner(PlanContext, lambda _: None), warm_up_question()
+    body = warm_up_question()
     for _ in range(_WARM_UP_RUNS):
-        planner.answer("plan", body)
+        next(plan(WARM_UP, body, PlanContext()))
+    return (HTTPStatus.OK,)
 
 
 def warm_up_question() -> bytes:
@@ -139,7 +108,7 @@ def warm_up_question() -> bytes:
     return json.dumps(
         {
             "version": VERSION,
-            "application": "warm-up",
+            "application": WARM_UP,
             "configs": {"num_standby_replicas": 1, "rack_aware_strategy": "min_traffic"},
             "topics": ["source", "changelog"],
             "racks": [f"rack-{number}" for number in range(_RACKS)],
@@ -162,23 +131,3 @@ def warm_up_question() -> bytes:
             ],
         }
     ).encode()
-
-
-def main() -> None:
-    """Plan until standard input ends; the arguments are folders of users' assignors."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
-    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a user's assignor prints is no answer
-    find_in(tuple(sys.argv[1:]))
-
-    def send(answer: Any) -> None:
-        pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
-        answers.flush()
-
-    warm_up()
-    send((HTTPStatus.OK,))  # ready
-    Planner(lambda: pickle.load(questions), send).serve()  # noqa: S301 - from the process that started this
-
-
-if __name__ == "__main__":
-    main()

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from samerack.agent.streams.context import PlanContext
-from samerack.agent.streams.worker import Planner, warm_up
+from samerack.agent.streams.worker import plan, warm_up
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.application import LATEST_OFFSET
 from samerack.offline.streams_answers import OPTIMIZE, answer_line
@@ -108,7 +108,7 @@ def answer() -> Found:
     from tests.streams_http import endpoint  # noqa: PLC0415 - not in the process whose memory is measured
 
     with endpoint({"applications": {_NAME: {}}, "deadline_seconds": 30}) as agent:
-        agent.prepare(_NAME)
+        agent.prepare()
         found["whole"] = [_posted(agent, body) for _ in range(ANSWER_RUNS)]
     show_progress(found)
     return found
@@ -117,7 +117,7 @@ def answer() -> Found:
 def _posted(agent: Endpoint, body: bytes) -> float:
     """Return the seconds from the request to the whole answer."""
     begun = time.perf_counter()
-    status, answered = agent.post("/v1/streams/assign", body)
+    status, answered = agent.post(f"/v1/streams/assign?application={_NAME}", body)
     took = time.perf_counter() - begun
     if status != HTTPStatus.OK:
         raise RuntimeError(f"{status}: {answered}")
@@ -126,13 +126,12 @@ def _posted(agent: Endpoint, body: bytes) -> float:
 
 def _answer(question: bytes) -> Found:
     warm_up()  # as the process that plans does before its first question
-    planner = Planner(PlanContext, lambda _heading: None)
     runs = []
     for _ in range(ANSWER_RUNS):
         gc.collect()
         gc.disable()  # as it is in the agent's process while it plans
         begun = time.process_time()
-        status, *content = planner.answer("plan", question)
+        status, *content = next(plan(_NAME, question, PlanContext()))
         runs.append(time.process_time() - begun)
         gc.enable()
         if status != HTTPStatus.OK:

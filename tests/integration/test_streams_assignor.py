@@ -231,7 +231,7 @@ class WrongAgent(Server):
 
     def answer(self, asked: Asked) -> Answer:
         """Return the next wrong plan."""
-        if not asked.path.endswith("/assign"):
+        if "/assign?" not in asked.path:
             return Answer(status=204)
         question = json.loads(asked.body)
         wrongs = _wrong_plans(question)

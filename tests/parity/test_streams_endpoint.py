@@ -45,7 +45,7 @@ def agent() -> Iterator[Endpoint]:
         for kept in (False, True)
         for compatible in (False, True)
     }
-    with endpoint({"applications": rules, "max_processes": len(rules), "deadline_seconds": 30}) as running:
+    with endpoint({"applications": rules, "deadline_seconds": 30}) as running:
         yield running
 
 
@@ -139,7 +139,7 @@ def test_applications_get_these_plans_through_the_jar(jar: Peer, agent: Endpoint
         planned, wanted = of_command(case, compatible=compatible)
         is_kafkas = digest(planned, assignor) == KAFKAS[assignor].split()[seed]
         name = application_of(case, compatible=compatible)
-        agent.prepare(name)
+        agent.prepare()
         url = f"http://127.0.0.1:{agent.port}"
         if of_jar(jar, url, case, name) != wanted or (compatible and is_known and not is_kafkas):
             found.append((seed, compatible))
@@ -153,5 +153,5 @@ def test_the_jar_asks_at_a_unix_socket(jar: Peer, tmp_path: Path) -> None:
     path = str(tmp_path / "agent.sock")
     rules = {"assignor": "ha", "must_preserve_active": case["must_preserve_active"]}
     with endpoint({"applications": {"orders": rules}, "deadline_seconds": 30}, unix=path) as agent:
-        agent.prepare("orders")
+        agent.prepare()
         assert of_jar(jar, f"unix:{path}", case, "orders") == of_command(case, compatible=False)[1]

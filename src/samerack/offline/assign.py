@@ -139,7 +139,7 @@ def _plan(problem: Problem, question: AssignQuestion) -> tuple[Int32Array, int, 
                 question.assignor, problem, options_of(question), seconds=question.deadline_seconds
             )
         except LateError as error:
-            return fall_back(problem, seconds=question.deadline_seconds), 0, str(error)
+            return fall_back(problem), 0, str(error)
         nanos.append(took)
     return owner, typical(nanos), ""
 

@@ -104,7 +104,7 @@ def make_plan(
             return _checked(problem, final, mode, name="optimal", failure=None, cover=cover)
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
             failure = one_line(error)
-    final = fall_back(problem, seconds=mode.deadline_seconds)
+    final = fall_back(problem)
     return _checked(problem, final, mode, name="range", failure=failure, cover=cover)
 
 

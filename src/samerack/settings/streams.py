@@ -66,7 +66,6 @@ class StreamsSettings(Section):
     deadline_seconds: Seconds = Field(
         default=1.8, description="Time for one plan; less than the jar's `samerack.timeout.ms`."
     )
-    max_processes: int = Field(default=2, ge=1, description="Most processes that plan, one for each application.")
     weights: Weights = Field(
         default="partitions",
         description="What counts as cross-rack traffic: partitions alike, or by measured bytes (the application must "

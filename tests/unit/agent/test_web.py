@@ -193,7 +193,7 @@ def test_changes_are_for_programs_on_this_machine(request_: Request, refused: st
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """The port of an agent with what may change something: each request is refused before anybody is asked."""
-    with served(*takeover.routes({}), *requests.routes({}), *streams.routes(Mock(), at_once=4)) as port:
+    with served(*takeover.routes({}), *requests.routes({}), *streams.routes(Mock())) as port:
         yield port
 
 

@@ -273,8 +273,8 @@ def test_a_wrong_answer_never_leaves_the_agent(tmp_path: Path) -> None:
     """
     heard, error = tmp_path / "heard", "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
     with endpoint(settings(tmp_path, source, options={"path": str(heard)})) as agent:
-        agent.prepare("mine")
-        status, answer = agent.post("/v1/streams/assign", asked(0, "mine"))
+        agent.prepare()
+        status, answer = agent.ask(asked(0, "mine"))
         assert (status, error in answer["error"]) == (422, True), answer
         assert [one.action for one in agent.events.latest()] == ["failed"]
         assert heard.read_text(encoding="utf-8") == f"{error} 0"
@@ -299,8 +299,8 @@ def test_a_wrong_answer_never_leaves_the_agent(tmp_path: Path) -> None:
 def test_a_class_that_fails_is_a_refusal_with_its_cause(tmp_path: Path, source: str, status: int, reason: str) -> None:
     """The application gets why there is no plan; another one is planned, also after a process has ended."""
     with endpoint(settings(tmp_path, source)) as agent:
-        agent.prepare("mine")
-        found, answer = agent.post("/v1/streams/assign", asked(0, "mine"))
+        agent.prepare()
+        found, answer = agent.ask(asked(0, "mine"))
         assert (found, reason in answer["error"]) == (status, True), answer
         assert status == 422 or agent.assign(asked(0, "another"))["assignor"] == "ha"
 

@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from lab.sandbox.admin import wait_until
 from samerack.agent.metrics import Metrics
 from samerack.agent.streams import service as service_module
-from samerack.agent.streams import workers
 from samerack.agent.streams.board import MAX_APPLICATIONS
-from samerack.agent.streams.context import MAX_TEXT
+from samerack.agent.streams.context import MAX_TEXT, NoPlanError
 from samerack.agent.streams.outcome import ERRORS
 from samerack.agent.streams.service import StreamsService
-from samerack.agent.streams.workers import NoPlanError
 from samerack.agent.web.streams import MAX_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
 from samerack.events.words import happened, reason
@@ -35,6 +34,7 @@ SLOW = """
 import time
 from pathlib import Path
 from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor
+from samerack.assignors.streams.plugin import TaskAssignment
 
 class Slow:
     def configure(self, configs):
@@ -45,6 +45,16 @@ class Slow:
             time.sleep(0.01)
         return HighAvailabilityTaskAssignor(clock_ms=lambda: 0).assign(state)
 """
+
+COUNTED = """plans = 0
+
+    def assign(self, state):
+        self.plans += 1
+        found = self.planned(state)
+        first, *others = found.assignment
+        return TaskAssignment(assignment=(first.with_followup_rebalance(10**15 + self.plans), *others))
+
+    def planned"""
 
 
 def question(name: str, seed: int = 0) -> Json:
@@ -61,7 +71,7 @@ def settings(folder: Path, deadline_seconds: float) -> Json:
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Endpoint]:
-    """An agent with an application that plans only when the test lets it, and room for one more."""
+    """An agent with an application that plans only when the test lets it."""
     with endpoint(settings(tmp_path, 50)) as running:
         yield running
 
@@ -76,83 +86,83 @@ def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
     return found
 
 
-def test_a_slow_plan_keeps_no_other_application_waiting(agent: Endpoint, tmp_path: Path) -> None:
-    """While one application waits for its plan, another is planned again and again."""
-    agent.prepare("quick", "slow")
-    slow: list[tuple[int, Any]] = []
-    asking = threading.Thread(target=lambda: slow.append(agent.post("/v1/streams/assign", question("slow"))))
-    asking.start()
-    _await_busy(agent, "slow")
-    for _ in range(3):
-        assert agent.post("/v1/streams/assign", question("quick"))[0] == 200
-    assert not slow
+def test_an_application_is_planned_after_the_one_before(agent: Endpoint, tmp_path: Path) -> None:
+    """Applications that ask at the same time are planned one after the other."""
+    agent.prepare()
+    answers: list[tuple[int, Any]] = []
+    asking = [
+        threading.Thread(target=lambda name=name: answers.append(agent.ask(question(name))))
+        for name in ("slow", "quick")
+    ]
+    asking[0].start()
+    _await_busy(agent)
+    asking[1].start()
+    assert not answers
     (tmp_path / "go").touch()
-    asking.join()
-    assert slow[0][0] == 200
+    for one in asking:
+        one.join()
+    assert [status for status, _ in answers] == [200, 200]
 
 
 def test_a_late_plan_is_refused_at_its_deadline(tmp_path: Path) -> None:
-    """The process is killed, and another one is there for the next question."""
+    """The process is killed, and another one starts for the next question."""
     with endpoint(settings(tmp_path, 1)) as agent:
-        agent.prepare("slow")
-        status, answer = agent.post("/v1/streams/assign", question("slow"))
+        agent.prepare()
+        killed = agent.service._process
+        status, answer = agent.ask(question("slow"))
         assert status == 504
         late = r"no plan within (1|0\.\d) s; "  # less if the question waited for this machine
         assert re.search(late, answer["error"])
         assert re.match(late, agent.events.latest(group="slow")[0].failure)
-        with agent.service._workers.of("slow") as worker:  # a start may be what took so long
-            assert worker._process is not None
-            assert worker._process.is_running
+        wait_until(lambda: agent.service._is_ready, "another process is ready")
+        assert killed is not None
+        assert agent.service._process is not killed
 
 
-def _await_busy(agent: Endpoint, *names: str) -> None:
-    """Wait until plans of these applications are under way."""
-    while not all(agent.service._workers._workers[name].is_busy for name in names):
+def _await_busy(agent: Endpoint) -> None:
+    """Wait until a plan is under way."""
+    while not agent.service._lock.locked():
         time.sleep(0.01)
 
 
-def test_only_so_many_applications_are_planned_at_the_same_time(agent: Endpoint, tmp_path: Path) -> None:
-    """A second question of an application that waits is refused at once; so is one that finds all processes busy."""
-    agent.prepare("slow", "slower")
-    asking = [
-        threading.Thread(target=agent.post, args=("/v1/streams/assign", question(name))) for name in ("slow", "slower")
-    ]
-    for one in asking:
-        one.start()
-    _await_busy(agent, "slow", "slower")
-    for name, why in (("slow", "another plan of this application"), ("third", "raise streams.max_processes")):
-        status, answer = agent.post("/v1/streams/assign", question(name))
-        assert (status, why in answer["error"]) == (503, True)
-    (tmp_path / "go").touch()
-    for one in asking:
-        one.join()
-    agent.assign(question("third"))  # a process that is idle makes room
+@pytest.mark.parametrize(("is_ready", "why"), [(True, "other plans are under way"), (False, "is still starting")])
+def test_a_question_without_a_turn_is_refused(agent: Endpoint, *, is_ready: bool, why: str) -> None:
+    """The reason is what keeps the process busy: its start, or other plans."""
+    agent.service._is_ready = is_ready
+    with agent.service._turn(1.0), pytest.raises(NoPlanError, match=why), agent.service._turn(0.01):
+        pass
 
 
 def test_a_question_waits_for_the_process_that_starts() -> None:
     """A question that comes while its process starts, as the jar's first one, is not refused as one too many."""
     with endpoint({"deadline_seconds": 50}) as agent:
-        preparing = threading.Thread(target=agent.prepare, args=("quick",))
+        preparing = threading.Thread(target=agent.prepare)
         preparing.start()
-        while not agent.service._workers._is_preparing("quick"):
-            time.sleep(0.001)
-        status, answer = agent.post("/v1/streams/assign", question("quick"))
+        _await_busy(agent)
+        status, answer = agent.ask(question("quick"))
         preparing.join()
     assert status == 200, answer
 
 
 def test_a_prepared_process_is_the_one_that_plans(agent: Endpoint) -> None:
-    """`prepare` starts the process of the application, which then plans; one that was killed is replaced."""
+    """`prepare` starts the process, which then plans; one that was killed is replaced."""
     assert agent.post("/v1/streams/prepare", {"version": 1, "application": "quick"}) == (204, None)
-    with agent.service._workers.of("quick") as worker:
-        assert worker._process is not None
-        prepared = worker._process.pid
+    prepared = agent.service._process
+    assert prepared is not None
     agent.assign(question("quick"))
-    with agent.service._workers.of("quick") as worker:
-        assert worker._process is not None
-        assert worker._process.pid == prepared
-        worker._process.end()
+    assert agent.service._process is prepared
+    prepared.end()
     assert agent.assign(question("quick"))["plan"]
+
+
+def test_applications_have_an_object_each_of_one_class(tmp_path: Path) -> None:
+    """A user's class keeps what it knows of an application in its object, and plans for several in one process."""
+    with endpoint(settings(tmp_path, 50)) as agent:
+        (tmp_path / "go").touch()
+        (tmp_path / "slow.py").write_text(SLOW.replace("def assign", COUNTED), encoding="utf-8")
+        plans = [agent.assign(question(name))["clients"] for name in ("slow-1", "slow-1", "slow-2")]
+    followups = [[one["followup_ms"] % 10 for one in plan if one["followup_ms"] is not None] for plan in plans]
+    assert followups == [[1], [2], [1]]
 
 
 def test_each_plan_is_an_event_with_what_crosses_racks_before_and_after(agent: Endpoint) -> None:
@@ -252,8 +262,8 @@ def test_a_reason_is_bounded(agent: Endpoint) -> None:
     """A question with a text of any length leaves a short reason in answer, event and status."""
     wrong = question("orders")
     wrong["tasks"][0][0] = "x" * 100_000
-    agent.prepare("orders")
-    status, answer = agent.post("/v1/streams/assign", wrong)
+    agent.prepare()
+    status, answer = agent.ask(wrong)
     assert (status, len(answer["error"])) == (400, MAX_TEXT)
     assert len(agent.events.latest()[0].failure) == MAX_TEXT
 
@@ -264,14 +274,15 @@ def test_a_machine_without_room_for_a_process_is_a_refusal(agent: Endpoint, monk
     def no_room(*_: Any) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(workers, "PickleProcess", no_room)
-    status, answer = agent.post("/v1/streams/assign", question("orders"))
+    monkeypatch.setattr(service_module, "PickleProcess", no_room)
+    status, answer = agent.ask(question("orders"))
     assert (status, "cannot start: [Errno 11] Resource" in answer["error"]) == (500, True)
     assert "cannot start" in agent.events.latest()[0].failure
     assert agent.post("/v1/streams/prepare", {"version": 1, "application": "orders"})[0] == 500
     named = StreamsSettings.model_validate({"applications": {"orders": {}}})
     with capture_logs() as logged:
         StreamsService(named, agent.service._reporter).start()
+        wait_until(lambda: bool(logged), "the start has failed")
     assert [(one["event"], one["application"]) for one in logged] == [("streams-process-not-started", "orders")]
 
 
@@ -279,38 +290,26 @@ def test_a_question_that_waited_until_its_deadline_kills_no_process(
     agent: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the start of the process took the time of the plan, the process stays, and the reason says so."""
-    agent.prepare("orders")
+    agent.prepare()
     waited = iter([0.0, 49.9])
     monkeypatch.setattr(service_module, "time", SimpleNamespace(monotonic=lambda: next(waited)))
-    status, answer = agent.post("/v1/streams/assign", question("orders"))
+    status, answer = agent.ask(question("orders"))
     assert (status, "was ready only 49.9 s after the question" in answer["error"]) == (504, True)
-    with agent.service._workers.of("orders") as worker:
-        assert worker._process is not None
-        assert worker._process.is_running
-
-
-def test_a_process_that_starts_is_no_other_plan(agent: Endpoint) -> None:
-    """The reason of a refusal is what keeps the process busy: its start, or another plan."""
-    with (
-        agent.service._workers.of("orders", prepares=True),
-        pytest.raises(NoPlanError, match="is still starting"),
-        agent.service._workers.of("orders"),
-    ):
-        pass
-    with (
-        agent.service._workers.of("orders"),
-        pytest.raises(NoPlanError, match="another plan of this application"),
-        agent.service._workers.of("orders"),
-    ):
-        pass
+    assert agent.service._process is not None
+    assert agent.service._process.is_running
 
 
 def test_a_question_is_bounded(agent: Endpoint) -> None:
-    """A body above the limit, and one without a name in front, are refused."""
+    """A body above the limit, one that is no question, and one without its name in the address are refused."""
     assert agent.post("/v1/streams/assign", b" " * (MAX_BYTES + 1))[0] == 413
-    late = json.dumps({"filler": "x" * 5_000, **question("orders")}).encode()
-    status, answer = agent.post("/v1/streams/assign", late)
-    assert (status, "within the first 4096 bytes" in answer["error"]) == (400, True)
+    for path, body, why in (
+        ("?application=orders", b"[", "no JSON"),
+        ("?application=others", question("orders"), "application: is not the one that the address names"),
+        ("?application=" + "x" * 250, question("orders"), "?application=: expected a name of at most 249"),
+        ("", question("orders"), "?application=: expected a name"),
+    ):
+        status, answer = agent.post(f"/v1/streams/assign{path}", body)
+        assert (status, why in answer["error"]) == (400, True)
 
 
 def test_a_warning_is_given_once(agent: Endpoint) -> None:

@@ -3,6 +3,8 @@ package io.samerack.streams;
 import io.samerack.streams.AgentException.Cause;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.Properties;
 import java.util.function.LongSupplier;
@@ -59,7 +61,7 @@ public final class AgentTaskAssignor implements TaskAssignor {
     }
 
     /**
-     * Reads the properties, and sends the agent a notice that a question will come, so that its process for this application
+     * Reads the properties, and sends the agent a notice that a question will come, so that its process that plans
      * runs by then. Kafka Streams still has to collect what is asked; nothing waits for the notice.
      */
     @Override
@@ -101,7 +103,8 @@ public final class AgentTaskAssignor implements TaskAssignor {
         try {
             Application application = new Application(state);
             String question = application.toJson(settings, RELEASE);
-            Plan found = Plan.read(agent.ask(ASSIGN, question, settings.timeout), application, state);
+            String name = "?application=" + URLEncoder.encode(settings.application, StandardCharsets.UTF_8);
+            Plan found = Plan.read(agent.ask(ASSIGN + name, question, settings.timeout), application, state);
             agent.answered();
             metrics.agentPlanned(found);
             plan = found.id;
