@@ -37,7 +37,6 @@ RUN_ELSEWHERE: Final = {
     "scripts/bench": "tests/unit/package/test_benchmark_pages.py holds what it writes; a run takes minutes",
     "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/cli/test_cost.py: it measures for a minute where no agent runs",
-    "samerack top": "tests/unit/cli/test_cost.py: it goes on until somebody ends it",
     "samerack events": "tests/unit/events/test_command.py: where an agent has something to report",
     "samerack lead": "tests/integration/test_takeover.py: where an agent follows",
     "samerack leave": "tests/integration/test_leave_pause.py: where an agent leads",

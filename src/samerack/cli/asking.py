@@ -1,4 +1,4 @@
-"""Where `cost`, `lag`, `top` and `verify` get their figures: from a running agent's HTTP port, or by measuring.
+"""Where `cost`, `lag` and `verify` get their figures: from a running agent's HTTP port, or by measuring.
 
 `plan` learns racks there that only an agent knows.
 

@@ -49,10 +49,6 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "cli.lag",
         "Show how many records of each partition a group has not read yet, how old the oldest is, and who reads them.",
     ),
-    "top": Command(
-        "cli.top",
-        "Show groups by what they cost, live: q ends, c, b and s order by cost, bytes and share.",
-    ),
     "lead": Command(
         "cli.lead",
         "Have the running agent become the leader of a group now, instead of when its leader leaves.",
@@ -72,10 +68,6 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "events": Command(
         "cli.events",
         "Show what happened to groups, when and why: every rebalance with its cause, duration, pause and cost.",
-    ),
-    "curve": Command(
-        "cli.curve",
-        "Show what crosses racks against max_skew: how many partitions more than its fair share a member may have.",
     ),
     "rack": Command(
         "cli.rack",

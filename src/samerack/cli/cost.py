@@ -1,20 +1,29 @@
-"""`samerack cost [GROUP]`: what groups read across racks and what it costs, as tables or JSON."""
+"""`samerack cost [GROUP]`: what groups read across racks and what it costs, as tables, JSON, or live in a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
 from rich import box
+from rich.console import ConsoleDimensions, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
-from samerack.cli.asking import MeasureOption, WindowOption, figures, place
+from samerack.cli.asking import AgentPlace, MeasureOption, WindowOption, figures, live, place
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, SettingsError
 from samerack.common.money import per_month
 from samerack.common.records import LEADING
 from samerack.reporting.bill_parts import bill_parts, missing
@@ -36,6 +45,12 @@ def cost(
     window: WindowOption = 20.0,
     *,
     measure: MeasureOption = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="All groups live: q ends, c, b and s order by cost, bytes and share.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", min=0.5, max=3600.0, help="With --watch, seconds between two polls.")
+    ] = 5.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     assignments: SetOption = None,
 ) -> None:
@@ -44,7 +59,12 @@ def cost(
     Without GROUP also what replication and producers carry. A running agent is asked (at web.host:web.port); where none
     runs, this command measures for --window seconds itself. Changes nothing.
     """
-    where = place(config, bootstrap, assignments)
+    where = place(config, bootstrap, assignments, only_errors=watch)
+    if watch:
+        if group is not None or as_json:
+            raise SettingsError("--watch: is for all groups in a terminal; leave out GROUP and --json")
+        _watch(where, interval, measure=measure)
+        return
     everything, origin = figures(where, window=window, measure=measure, bill=group is None)
     report = everything if group is None else only(everything, group)
     if as_json:
@@ -269,3 +289,81 @@ def _closing(report: Report, origin: str) -> str:
     return f"{origin}; bytes on the wire in {words.span(report.window_seconds)}; {report.prices.title}" + (
         "; (p): share of partitions, bytes are not known yet" if partitions else ""
     )
+
+
+# live
+
+_LINES_AROUND: Final = 7
+"""Lines that the view needs beside the rows of groups."""
+
+_ORDERS: Final[dict[str, tuple[str, Callable[[GroupCost], float]]]] = {
+    "c": ("cost", lambda group: group.dollars_to_sort_by),
+    "b": ("bytes", lambda group: group.bytes_per_second or 0.0),
+    "s": ("share", lambda group: group.share or 0.0),
+}
+"""Keys, what they order by, and how."""
+
+
+def _watch(where: AgentPlace, interval: float, *, measure: bool) -> None:
+    """Show groups by what they cost until q or Ctrl-C; a new figure every so many seconds.
+
+    Raises:
+        SettingsError: There is no terminal.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise SettingsError("--watch: needs a terminal; without it the same is printed once")
+    console = Console()
+    order = "c"
+    with (
+        live(where, measure=measure) as (latest, origin),
+        _keys() as key,
+        Live(console=console, screen=True, auto_refresh=False) as screen,
+        suppress(KeyboardInterrupt),
+    ):
+        while True:
+            screen.update(view(latest(), origin, order, console.size), refresh=True)
+            pressed = key(interval)
+            if pressed in ("q", "\x03", "\x04"):
+                return
+            order = pressed if pressed in _ORDERS else order
+
+
+def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> RenderableType:
+    """Return the whole screen."""
+    name, by = _ORDERS[order]
+    ordered = replace(report, groups=tuple(sorted(report.groups, key=by, reverse=True)))
+    most = max(1, size.height - _LINES_AROUND)
+    sums = report.totals
+    costs = words.monthly_sum(
+        sums.dollars_per_month, sums.guessed_dollars_per_month, is_lower_bound=sums.is_lower_bound
+    )
+    count = f"{len(report.groups)} group{'' if len(report.groups) == 1 else 's'}"
+    parts = [f"{count}, {costs} a month across racks", not_in_totals(report), origin]
+    head = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
+    more = f"; {len(report.groups) - most} more" if len(report.groups) > most else ""
+    foot = Text(
+        f"by {name}{more} · q quits, c cost, b bytes, s share · {words.span(report.window_seconds)}, "
+        f"{report.prices.title}",
+        no_wrap=True,
+        overflow="ellipsis",
+    )
+    table = groups_table(ordered, most, width=size.width) if report.cycle else Text("measuring ...")
+    return Group(head, table, foot)
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """Single key presses without echo; the function waits so many seconds for one, "" if there is none."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+
+    def key(seconds: float) -> str:
+        ready, _, _ = select.select([descriptor], [], [], seconds)
+        # not from sys.stdin, whose buffer would keep further keys where `select` does not see them
+        return os.read(descriptor, 1).decode(errors="replace").lower() if ready else ""
+
+    try:
+        tty.setcbreak(descriptor)
+        yield key
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -19,7 +19,6 @@ from samerack.assignors.evaluate import known_crossing_by_member
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
-from samerack.cli.curve import points_of
 from samerack.cli.plan_subject import how_led, subject_of
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.group import topics_of
@@ -31,6 +30,7 @@ from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.patterns import exactly
 from samerack.common.records import FOLLOWING
+from samerack.offline.curve import points_of
 from samerack.planning import planner
 from samerack.planning.byte_shares import Rates, known_crossing, row_of
 from samerack.planning.members import PlanMember, placed

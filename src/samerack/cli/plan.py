@@ -13,11 +13,11 @@ from rich.text import Text
 
 from samerack.agent import log
 from samerack.cli.cost import server_lines
-from samerack.cli.curve import show_points
 from samerack.cli.live_plan import examine, measured_rates
 from samerack.cli.member_names import short_names
 from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 from samerack.common.words import UNKNOWN, count, monthly, partitions_across, percent, plain, rate
+from samerack.offline.curve import show_points
 from samerack.planning.planner import AssignorName
 from samerack.reporting.report import ServerAssignment
 from samerack.settings.flags import settings_from

@@ -23,6 +23,7 @@ from samerack.assignors.transfer import transferring, withhold
 from samerack.common.console import Console
 from samerack.common.words import count, partitions_across
 from samerack.offline.assign_json import AssignQuestion, options_of, parse, problem_of
+from samerack.offline.curve import points_of, show_points
 from samerack.offline.json_lines import (
     Answer,
     QuestionError,
@@ -33,7 +34,7 @@ from samerack.offline.json_lines import (
     typical,
 )
 from samerack.planning.deadline import FALL_BACK, LateError, assign_in_time, fall_back
-from samerack.planning.group import name_of, partitions_by_member
+from samerack.planning.group import OPTIMAL, name_of, partitions_by_member
 from samerack.protocol.consumer import RACK_SINCE
 
 HELP = """Assign a consumer group that is described in JSON.
@@ -68,11 +69,23 @@ def assign(
     lines: Annotated[
         bool, typer.Option("--lines", help="Answer each line of standard input with one line of JSON, at once.")
     ] = False,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="What would cross racks if members could have more than a fair share.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Answer a question, or many."""
     if lines:
         answer_lines(answer_line)
+        return
+    if curve:
+        with one_line_errors("assign", AssignmentError, LateError):
+            question = _question(source, OPTIMAL)
+            points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
+        if as_json:
+            typer.echo(json.dumps({"points": points}))
+        else:
+            show_points(points, Console())
         return
     with one_line_errors("assign", AssignmentError):
         solution = solve(_question(source, assignor))

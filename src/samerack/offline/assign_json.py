@@ -73,7 +73,7 @@ class AssignQuestion(QuestionPart):
     an unknown rack. `locality` says which replicas may serve a member: any in its rack, or the leader only.
     """
 
-    assignor: str
+    assignor: str = "optimal"
     brokers: list[Broker]
     topics: dict[str, list[list[int]]]
     members: list[MemberPart]

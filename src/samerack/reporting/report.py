@@ -1,6 +1,6 @@
 """The report of bytes and money, as values that the agent sends as JSON.
 
-The page, `samerack cost` and `samerack top` show these values.
+The page and `samerack cost` show these values.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import Problem
 from samerack.cli import lead, plan
 from samerack.cli.cost import groups_table
-from samerack.cli.curve import points_of
 from samerack.cli.live_plan import per_member, unknown_racks
 from samerack.cluster.server_assignors import CLASS, LINE, ServerAssignors, from_values
 from samerack.common.console import Console
 from samerack.common.money import shipped
+from samerack.offline.curve import points_of
 from samerack.planning import planner
 from samerack.planning.mode import Mode
 from samerack.reporting import costs

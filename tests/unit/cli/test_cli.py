@@ -176,7 +176,7 @@ def test_arguments_that_are_no_text_are_exit_code_2(arguments: list[str], number
         ["plan", "g", "--nonsense"],
         ["settings", "-f", "toml"],
         ["nonsense"],
-        *(["top", "-i", seconds] for seconds in ("inf", "nan", "1e10", "0")),
+        *(["cost", "--watch", "-i", seconds] for seconds in ("inf", "nan", "1e10", "0")),
     ],
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
@@ -187,7 +187,7 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("verfy", "verify"), ("curv", "curve"), ("setting", "settings"), ("Verify", "verify")]
+    ("name", "meant"), [("verfy", "verify"), ("assing", "assign"), ("setting", "settings"), ("Verify", "verify")]
 )
 def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
     """Of all commands, none of which is loaded yet."""

@@ -1,4 +1,4 @@
-"""`samerack cost`, `top` and `verify` on a served report, and without an agent to ask."""
+"""`samerack cost` and `verify` on a served report, and without an agent to ask."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.web import api as web_api
 from samerack.agent.web.server import WebServer, application
 from samerack.cli import asking
-from samerack.cli.cost import server_lines
+from samerack.cli.cost import server_lines, view
 from samerack.cli.main import app
-from samerack.cli.top import view
 from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.common import words
 from samerack.reporting.report_service import ReportService
@@ -232,15 +231,15 @@ def test_wrong_servers_are_not_taken_for_none(command: str) -> None:
     assert (code, "bootstrap.servers" in err, "no cluster is named" in err) == (2, True, False)
 
 
-def test_top_needs_a_terminal(port: int) -> None:
-    """Without a terminal `top` is refused."""
-    code, _, err = run(port, "top")
-    assert code == 2
-    assert "top: needs a terminal; `samerack cost` prints the same once" in err
+@pytest.mark.parametrize(("more", "why"), [((), "--watch: needs a terminal"), (("orders",), "leave out GROUP")])
+def test_watching_needs_a_terminal(port: int, more: tuple[str, ...], why: str) -> None:
+    """Without a terminal, and for one group, `--watch` is refused."""
+    code, _, err = run(port, "cost", "--watch", *more)
+    assert (code, why in err) == (2, True)
 
 
 def screen(shown: ReportService, order: str = "c", width: int = 100, height: int = 20) -> str:
-    """What `top` shows on a screen of this size."""
+    """What `--watch` shows on a screen of this size."""
     console = Console(width=width, height=height, record=True, force_terminal=False)
     with console.capture() as capture:
         console.print(view(shown.report(), "here", order, console.size))
@@ -248,7 +247,7 @@ def screen(shown: ReportService, order: str = "c", width: int = 100, height: int
 
 
 @pytest.mark.parametrize(("order", "first"), [("c", "billing-kip848"), ("b", "orders"), ("s", "billing-kip848")])
-def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> None:
+def test_watching_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> None:
     """Groups are sorted by cost, bytes or share; those that do not fit are counted."""
     lines = screen(SHOWN, order, height=9).splitlines()
     assert len(lines) <= 9
@@ -257,7 +256,7 @@ def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> No
     assert "; not in it: 250 MB/s read where a rack is unknown" in lines[0]
 
 
-def test_top_shows_more_where_there_is_room_and_says_when_nothing_is_measured_yet() -> None:
+def test_watching_shows_more_where_there_is_room_and_says_when_nothing_is_measured_yet() -> None:
     """From 110 columns on there are two more columns."""
     assert ["busiest" in screen(SHOWN, width=width) for width in (100, 120)] == [False, True]
     assert "measuring ..." in screen(reports())

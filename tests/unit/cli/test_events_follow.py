@@ -1,4 +1,4 @@
-"""`samerack events --follow` and `samerack top`, without an agent."""
+"""`samerack events --follow` and `samerack cost --watch`, without an agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from typer.testing import CliRunner
 
-from samerack.cli import events, top
+from samerack.cli import cost, events
 from samerack.cli.main import app
 from samerack.events import EventLog
 from samerack.events.event import all_to_json
@@ -51,7 +51,7 @@ def test_keys_that_are_pressed_at_once_are_all_seen(monkeypatch: pytest.MonkeyPa
     terminal, keyboard = pty.openpty()
     with open(keyboard, encoding="utf-8") as stdin:  # noqa: PTH123 - a descriptor
         monkeypatch.setattr(sys, "stdin", stdin)
-        with top._keys() as key:
+        with cost._keys() as key:
             os.write(terminal, b"Cq")
             assert [key(5.0), key(5.0), key(0.0)] == ["c", "q", ""]
     os.close(terminal)

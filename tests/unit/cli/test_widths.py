@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from samerack.cli.cost import groups_table
-from samerack.cli.curve import show_points
 from samerack.cli.live_plan import over_racks
 from samerack.cli.plan import heading, members_table, racks_from, racks_table, show, show_racks
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.money import shipped
+from samerack.offline.curve import show_points
 from samerack.planning.rack_spread import RackLoad, RackSpread
 from samerack.reporting import costs
 from samerack.traffic.evenness import TopicShare

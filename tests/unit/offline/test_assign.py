@@ -165,7 +165,7 @@ def test_repeat_runs_again() -> None:
     [
         ("{", "invalid JSON"),
         ("[]", "object"),
-        ({}, "'assignor'"),
+        ({}, "'brokers'"),
         (GROUP | {"assignor": "lagom"}, f"give one of {', '.join(ASSIGNORS)}"),
         (GROUP | {"topics": {"t": [["x"]]}}, "'topics.t.0.0'"),
         (GROUP | {"locality": "near"}, "'any' or 'leader'"),
@@ -209,7 +209,7 @@ def test_json_for_people() -> None:
     ("arguments", "given", "message"),
     [
         (("-",), json.dumps(GROUP | {"localty": "leader"}), "'localty' is unknown; there are assignor, brokers"),
-        (("-",), "{}", "'assignor'"),
+        (("-",), "{}", "'brokers'"),
         (("/no/such/file",), None, "No such file"),
         (("--json",), None, "name a file"),
         (("-", "-a", "lagom"), json.dumps(GROUP), "lagom"),

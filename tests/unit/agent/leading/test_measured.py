@@ -12,9 +12,9 @@ from samerack.agent.policy import CrossRackShare
 from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured, shares_of
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
-from samerack.cli.curve import points_of
 from samerack.common.errors import SettingsError
 from samerack.common.money import shipped
+from samerack.offline.curve import points_of
 from samerack.planning import planner
 from samerack.planning.mode import Mode
 from samerack.reporting.baseline import curve_of

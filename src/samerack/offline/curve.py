@@ -1,58 +1,16 @@
-"""`samerack curve`: what would cross racks if members could have more than a fair share of a group's partitions."""
+"""What would cross racks if members could have more than a fair share: `samerack plan` and `assign` with `--curve`."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from samerack.assignors.consumer.curve import curve as curve_of
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.problem import AssignmentError, Int32Array, Problem
+from samerack.assignors.problem import Int32Array, Problem
 from samerack.common import words
 from samerack.common.console import Column, Console, table_of
-from samerack.offline.assign_json import options_of, parse, problem_of
-from samerack.offline.json_lines import QuestionError, content_of, one_line_errors
 from samerack.planning.byte_shares import Rates, share_of_owners
-from samerack.planning.deadline import DEADLINE_SECONDS, LateError, assign_in_time
-
-
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("curve", no_args_is_help=True)(curve)
-
-
-def curve(
-    source: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The group as `samerack assign` takes it; - for standard input.")
-    ],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
-) -> None:
-    """Show what crosses racks against max_skew: how many partitions more than its fair share a member may have.
-
-    From no skew to the least that brings every partition as near as it can be. Each plan is the best within its skew.
-    """
-    with one_line_errors("curve", AssignmentError, LateError):
-        # the assignor of the description does not matter here, so it may be left out
-        question = parse(json.dumps({"assignor": "optimal", **_object(content_of(source))}), known_keys_only=True)
-        points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
-    if as_json:
-        typer.echo(json.dumps({"points": points}))
-    else:
-        show_points(points, Console())
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise QuestionError(f"no JSON ({error}); see samerack assign --help") from None
-    if not isinstance(value, dict):
-        raise QuestionError("expected one JSON object; see samerack assign --help")
-    return value
+from samerack.planning.deadline import DEADLINE_SECONDS, assign_in_time
 
 
 def points_of(

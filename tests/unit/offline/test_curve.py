@@ -1,4 +1,4 @@
-"""`samerack curve` shows what uneven loads would save."""
+"""`samerack assign --curve` shows what uneven loads would save."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
-from samerack.cli import curve
-from samerack.cli.curve import points_of
+from samerack.offline import assign
+from samerack.offline.curve import points_of
 
 GROUP: dict[str, Any] = {
     "brokers": [{"id": 0, "rack": "a"}],
@@ -24,9 +24,9 @@ GROUP: dict[str, Any] = {
 def run(*arguments: str, given: object) -> Any:
     """Run the command as a program of its own."""
     app = typer.Typer()
-    curve.register(app)
+    assign.register(app)
     app.command("other")(lambda: None)  # with a single command typer would drop its name
-    return CliRunner().invoke(app, ["curve", *arguments], input=json.dumps(given))
+    return CliRunner().invoke(app, ["assign", "--curve", *arguments], input=json.dumps(given))
 
 
 def test_points_from_a_fair_share_to_all_near() -> None:
@@ -68,7 +68,7 @@ def test_nothing_to_save_is_one_point() -> None:
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [([], "one JSON object"), (GROUP | {"keep_copartitioned": True}, "do not go together"), ({}, "'brokers'")],
+    [([], "should be an object"), (GROUP | {"keep_copartitioned": True}, "do not go together"), ({}, "'brokers'")],
 )
 def test_wrong_input_is_one_line(given: object, message: str) -> None:
     """Input that is no group, or that allows no skew, gives one line and exit code 2."""
