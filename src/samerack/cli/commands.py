@@ -96,3 +96,6 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
 }
 """The commands by name, in the order of `samerack --help`: first those of somebody who is new here."""
+
+FORMER: Final = {"top": "cost --watch", "curve": "assign --curve"}
+"""Former names of commands, each of which names what there is instead, for one release."""

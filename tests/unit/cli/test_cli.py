@@ -196,6 +196,11 @@ def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
     assert f"No such command '{name}'. Did you mean '{meant}'" in " ".join(err.replace("│", " ").split())
 
 
+def test_a_former_command_names_the_present_one() -> None:
+    """It is wrong input, and does nothing."""
+    assert run("top") == (2, "", "samerack: top: is `samerack cost --watch` now\n")
+
+
 def test_a_taken_port_is_exit_code_1() -> None:
     """A web port that another program uses gives exit code 1 and the setting to change."""
     with socket.socket() as other:
