@@ -40,7 +40,7 @@ from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.values import Subscription, TopicPartitions, to_pairs
 from samerack.settings.all_settings import Settings
-from samerack.traffic.weights import Weights
+from samerack.traffic.rates import Weights
 
 Weigh = Callable[[str], Weights | None]
 """Returns the weights of a group's partitions by topic, from memory; None while they are not known."""

@@ -40,7 +40,7 @@ from samerack.planning.members import members_of_view, placed
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
-from samerack.traffic.weights import Weights
+from samerack.traffic.rates import Weights
 
 _RATES_SECONDS: Final = 5.0
 """Rates of all partitions are summed again after this time: that takes a loop over all partitions."""

@@ -47,7 +47,7 @@ class PlanContext:
 
     Attributes:
         rules: the settings that apply to it.
-        racks: racks by process of clients that sent none; None while nobody has asked for them.
+        racks: racks by process of clients that sent none; None before the first call of the worker.
         weights: by topic the weights of its partitions, by measured bytes; None if none are known.
     """
 

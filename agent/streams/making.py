@@ -69,16 +69,18 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
     if name == DEFAULT and without_lags(state) is not None:
         name = WITHOUT_LAGS
         warnings += ("the application could not compute lags: tasks stay, and a follow-up rebalance comes at once",)
-    users = own.of(question.application, name, context.rules.options) if ":" in name else None
+    own_assignor = own.of(question.application, name, context.rules.options) if ":" in name else None
     outcome = (
-        _outcome(name, state, context.rules, now_ms=now_ms) if users is None else users.assign(state, now_ms=now_ms)
+        _outcome(name, state, context.rules, now_ms=now_ms)
+        if own_assignor is None
+        else own_assignor.assign(state, now_ms=now_ms)
     )
     problem = validate_task_assignment(state, outcome.assignment)
     if problem is not AssignmentError.NONE:
         reasons = [f"the plan of {name} is not valid: {problem.value}"]
-        if users is not None:
+        if own_assignor is not None:
             try:
-                users.notify(GroupAssignment(), subscription_of(question), problem)
+                own_assignor.notify(GroupAssignment(), subscription_of(question), problem)
             except OwnAssignorError as error:
                 reasons.append(str(error))
         raise PlanError("; ".join(reasons))

@@ -51,9 +51,7 @@ class StreamsService:
         self._racks_of = racks_of
         self._weights_of = weights_of
         self._lock = threading.Lock()
-        self._process: PickleProcess | None = None
-        self._is_ready = False
-        """Whether the process has loaded what it needs."""
+        self._process = PickleProcess(*settings.python_path)
         self._is_stopped = False
 
     @property
@@ -64,24 +62,25 @@ class StreamsService:
     def start(self) -> None:
         """Start the process if the settings name an application, so that its first plan is not late."""
         if names := [name for name in self._settings.applications if not is_pattern(name)]:
-            self._start_aside(names[0])
+            self._start_in_background(names[0])
 
-    def _start_aside(self, application: str) -> None:
+    def _start_in_background(self, application: str) -> None:
         def prepare() -> None:
             try:
                 self.prepare()
             except NoPlanError as error:
-                self._reporter.not_started(application, error)
+                if not self._is_stopped:
+                    self._reporter.not_started(application, error)
 
         threading.Thread(target=prepare, name="streams", daemon=True).start()
 
     def prepare(self) -> None:
-        """Start the process, so that the first plan of who will ask is not late; return when it is ready.
+        """Start the process, so that the first plan of an application is not late; return when it is ready.
 
         Raises:
             NoPlanError: It does not start.
         """
-        if self._process is not None and self._process.is_running and self._is_ready:
+        if self._process.is_ready:
             return
         with self._turn(START_SECONDS):
             self._call("warm_up", seconds=START_SECONDS)
@@ -109,7 +108,7 @@ class StreamsService:
         except NoPlanError as error:
             self._reporter.failed(application, error)
             if error.status == HTTPStatus.GATEWAY_TIMEOUT:
-                self._start_aside(application)  # the next question finds it ready
+                self._start_in_background(application)  # the next question finds it ready
             raise
         answer, figures = parts
         self._reporter.planned(figures, time.monotonic() - start)
@@ -140,7 +139,7 @@ class StreamsService:
         outcome = read_outcome(body)
         self._reporter.computed(outcome)
         is_users = ":" in self._settings.of(outcome.application).assignor
-        if outcome.plan is not None and is_users and self._process is not None:  # a new process knows no plans
+        if outcome.plan is not None and is_users and self._process.is_ready:  # a new process knows no plans
             seconds = self._settings.deadline_seconds
             try:
                 with self._turn(seconds):
@@ -168,9 +167,9 @@ class StreamsService:
             NoPlanError: There is none in time.
         """
         if not self._lock.acquire(timeout=seconds):
-            why = "other plans are under way; an application plans itself meanwhile"
+            planning = "other plans are under way; raise streams.deadline_seconds, and the jar's own deadline"
             starting = "the process that plans is still starting; the next rebalance finds it ready"
-            raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, why if self._is_ready else starting)
+            raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, planning if self._process.is_ready else starting)
         try:
             if self._is_stopped:
                 raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, "the agent stops")
@@ -179,16 +178,12 @@ class StreamsService:
             self._lock.release()
 
     def _call(self, function: str, *arguments: Any, seconds: float) -> tuple[Any, ...]:
-        """Return the good answer of a function of `streams.worker`; the caller has its turn.
+        """Call a function of `streams.worker` and return its answer, which is no refusal; the caller has its turn.
 
         Raises:
             NoPlanError: There is none.
         """
         try:
-            if self._process is None or not self._process.is_running:
-                self._is_ready = False
-                self._end()
-                self._process = PickleProcess(*self._settings.python_path)
             found: tuple[Any, ...] = self._process.call(_WORKER, function, *arguments, seconds=seconds)
         except TimeoutError:
             late = f"no plan within {round(seconds, 1):g} s; raise streams.deadline_seconds, and the jar's own deadline"
@@ -201,7 +196,6 @@ class StreamsService:
         except OSError as error:
             no_room = f"the process that plans cannot start: {error}; give the agent more memory or processes"
             raise NoPlanError(HTTPStatus.INTERNAL_SERVER_ERROR, no_room) from error
-        self._is_ready = True
         if found[0] >= HTTPStatus.BAD_REQUEST:
             raise NoPlanError(found[0], found[1][:MAX_TEXT])
         return found
@@ -210,10 +204,6 @@ class StreamsService:
         """End the process, and start no other; a plan under way ends without an answer."""
         self._is_stopped = True
         while not self._lock.acquire(timeout=_MOMENT_SECONDS):
-            self._end()
-        self._end()
-        self._lock.release()
-
-    def _end(self) -> None:
-        if self._process is not None:
             self._process.end()
+        self._process.end()
+        self._lock.release()

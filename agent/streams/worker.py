@@ -36,7 +36,7 @@ _own: Final = OwnAssignors()
 def plan(application: str, body: bytes, context: PlanContext) -> Iterator[tuple[Any, ...]]:
     """Yield (200, the answer to a question as JSON, its `Summary`), or another status and the reason.
 
-    If racks of clients are to be known first, (100, these clients): `context.racks` has them in the next call.
+    If clients have no rack and `context.racks` is None, (100, these clients): the next call has racks for them.
     """
     try:
         question = read_question(body)

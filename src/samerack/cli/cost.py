@@ -305,7 +305,7 @@ _ORDERS: Final[dict[str, tuple[str, Callable[[GroupCost], float]]]] = {
 
 
 def _watch(where: AgentPlace, interval: float, *, measure: bool) -> None:
-    """Show groups by what they cost until q or Ctrl-C; a new figure every so many seconds.
+    """Show groups by what they cost until q or Ctrl-C, polled every `interval` seconds.
 
     Raises:
         SettingsError: There is no terminal.

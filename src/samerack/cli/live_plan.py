@@ -44,8 +44,8 @@ from samerack.reporting.verify_spread import CURE_OF_COPARTITIONING, cure_of_une
 from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.evenness import busiest, topic_share
+from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.watch import observe
-from samerack.traffic.weights import weights_of_rates
 
 _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "

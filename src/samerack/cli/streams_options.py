@@ -19,9 +19,9 @@ from samerack.assignors.streams.reads import relevant_partitions
 from samerack.assignors.streams.registry import Request
 from samerack.assignors.streams.settle import settle
 from samerack.assignors.streams.weighing import Partition, weighed
+from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.streams_application import Brokers, LiveApplication
 from samerack.traffic.streams_instances import Unknown
-from samerack.traffic.weights import weights_of_rates
 
 Plan: TypeAlias = Mapping[ProcessId, KafkaStreamsAssignment]
 

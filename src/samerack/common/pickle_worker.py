@@ -40,8 +40,8 @@ def serve(calls: BinaryIO, answers: BinaryIO) -> None:
             answer = (None, one_line(error))
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
         answers.flush()
-        found = None
         signal.setitimer(signal.ITIMER_REAL, 0)
+        found = None
         gc.enable()
 
 

@@ -5,7 +5,7 @@ A state comes from outside, so all of its values are checked before an assignor 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Float
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.common.errors import AgentError, one_line
 from samerack.common.records import UNKNOWN, GroupState, TopicState
-from samerack.traffic import rates as levels
+from samerack.traffic.rates import LEVELS, Weights, weights_of_rates
 
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""
@@ -28,7 +28,7 @@ STREAMS_KINDS: Final = frozenset({STREAMS_CLASSIC, "streams"})
 """Kinds of groups whose members get whole tasks."""
 _GREATEST_RATE: Final = 1e15
 """No partition has more bytes per second; a higher rate is an error of the state, and would not fit into weights."""
-_GREATEST_WEIGHT: Final = 1 << levels.LEVELS
+_GREATEST_WEIGHT: Final = 1 << LEVELS
 
 
 class StateError(AgentError):
@@ -54,8 +54,7 @@ class GroupProblem:
         broker_racks: [B] the brokers' racks, by name, as indices into the problem's racks.
         tells_rack: [M] whether the member sends its rack in its subscription. States of older agents lack this; then a
             member that fetches with its rack counts as sending it, which is true for all clients but old ones.
-        options: what the agent plans the group with.
-        weights: [P] what the agent counts each partition as; None if all count alike.
+        state: what the group was made of: how the agent plans it, and its weights.
         whole: the tasks of Kafka Streams; None for other groups, and where they are not known.
     """
 
@@ -63,8 +62,7 @@ class GroupProblem:
     rates: FloatArray
     broker_racks: Int32Array
     tells_rack: BoolArray
-    options: optimal.Options
-    weights: Int64Array | None
+    state: GroupState
     whole: WholeTasks | None = None
 
 
@@ -153,8 +151,7 @@ def group_of(state: GroupState) -> GroupProblem:
     return GroupProblem(
         problem=replace(problem, weights=_whole_bytes(rates)),
         rates=rates,
-        options=_options(state),
-        weights=_weights(state),
+        state=state,
         broker_racks=np.array([problem.racks.index(rack) for rack in of_brokers], np.int32),
         tells_rack=np.array([member in sending for member in problem.members], np.bool_),
         whole=_tasks_of_state(state, problem),
@@ -184,12 +181,7 @@ def at_rates_of(group: GroupProblem, state: GroupState) -> GroupProblem:
         _check_lengths(topic)
         _check_rates(topic)
     rates = _rates(state)
-    return replace(
-        group,
-        problem=replace(group.problem, weights=_whole_bytes(rates)),
-        rates=rates,
-        weights=_weights(state),
-    )
+    return replace(group, problem=replace(group.problem, weights=_whole_bytes(rates)), rates=rates, state=state)
 
 
 def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
@@ -214,7 +206,7 @@ def _whole_bytes(rates: FloatArray) -> Int64Array:
     return np.maximum(1, np.rint(rates)).astype(np.int64)
 
 
-def _options(state: GroupState) -> optimal.Options:
+def led_options(state: GroupState) -> optimal.Options:
     """Return what the agent plans the group with; where an older agent did not say, by the defaults of its settings."""
     planning = state.planning
     if planning is None:
@@ -226,35 +218,34 @@ def _options(state: GroupState) -> optimal.Options:
     )
 
 
-def _weights(state: GroupState) -> Int64Array | None:
+def led_weights(state: GroupState) -> Int64Array | None:
     """Return [P] what the agent counts each partition as, in the order of the problem; None if all count alike.
 
-    While it does not know the traffic, and where an older agent did not say, as it would weight these rates.
+    If the state has no weights, these are what an agent makes of its rates.
     """
     if state.planning is not None and not state.planning.by_bytes:
         return None
-    topics = sorted(state.topics, key=lambda topic: topic.name)
-    rows = {topic.name: topic.weights or (1,) * len(topic.owner) for topic in topics}
-    if all(topic.weights is None for topic in topics):
-        phase = levels.phase_of(rate for topic in topics for rate in topic.bytes_per_second)
-        rows = levels.weights_of(
-            {
-                topic.name: [levels.level_of(rate, None, phase=phase) for rate in topic.bytes_per_second]
-                or [None] * len(topic.owner)
-                for topic in topics
-            }
+    weights: Weights | None = {topic.name: topic.weights for topic in state.topics if topic.weights is not None}
+    if not weights:
+        weights = weights_of_rates(
+            {(topic.name, number): rate for topic in state.topics for number, rate in enumerate(topic.bytes_per_second)}
         )
-    return np.array([weight for row in rows.values() for weight in row], np.int64)
+    if weights is None:
+        return None
+    rows = (weights.get(topic.name, (1,) * len(topic.owner)) for topic in _by_name(state.topics))
+    return np.array([weight for row in rows for weight in row], np.int64)
 
 
 def _rates(state: GroupState) -> FloatArray:
     """Return [P] rates in the order of the problem: 0 in a topic without rates, 1 everywhere if no rate is known."""
-    rows = [
-        topic.bytes_per_second or (0.0,) * len(topic.owner)
-        for topic in sorted(state.topics, key=lambda topic: topic.name)
-    ]
+    rows = [topic.bytes_per_second or (0.0,) * len(topic.owner) for topic in _by_name(state.topics)]
     rates = np.array([rate for row in rows for rate in row], np.float64)
     return rates if rates.any() else np.ones_like(rates)
+
+
+def _by_name(topics: Iterable[TopicState]) -> list[TopicState]:
+    """Return topics in the order in which a problem has them."""
+    return sorted(topics, key=lambda topic: topic.name)
 
 
 def _check(state: GroupState) -> None:
@@ -325,10 +316,10 @@ def best_plan(problem: Problem, kind: str, whole: WholeTasks | None) -> Int32Arr
     return None if whole is None else min_traffic_plan(problem, whole)
 
 
-def led_plan(group: GroupProblem) -> Int32Array:
-    """Return the plan of a leading agent, with its options and weights.
+def led_plan(group: GroupProblem, options: optimal.Options | None = None) -> Int32Array:
+    """Return the plan of a leading agent with its weights, and with its options unless others are given.
 
     Raises:
         AssignmentError: as the assignor.
     """
-    return optimal.assign(replace(group.problem, weights=group.weights), group.options)
+    return optimal.assign(replace(group.problem, weights=led_weights(group.state)), options or led_options(group.state))

@@ -27,6 +27,7 @@ from samerack.pipeline.problem import (
     best_plan,
     crossing,
     group_of,
+    led_options,
     led_plan,
 )
 
@@ -143,10 +144,9 @@ class _Scenarios:
             plan = self._plan(group)
             self._base = (group, plan, self._add(LEAD, group, plan, reference=self._present))
         led = self._base[2]
-        options, skew = group.options, self._questions.max_skew
+        options, skew = led_options(self._state), self._questions.max_skew
         if led.reads.crossing and skew > options.max_skew and not options.keep_copartitioned:
-            uneven = replace(group, options=replace(options, max_skew=skew))
-            self._add(SKEW, group, self._plan(uneven), reference=led)
+            self._add(SKEW, group, led_plan(group, replace(options, max_skew=skew)), reference=led)
 
     def spread(self) -> None:
         """Add members in other racks."""

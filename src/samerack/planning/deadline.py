@@ -18,10 +18,10 @@ from samerack.common.pickle_process import CallError, PickleProcess
 
 FALL_BACK: Final = "range"
 DEADLINE_SECONDS: Final = 5.0
-MAX_ARCS: Final = 40_000
+_MAX_ARCS: Final = 40_000
 """Larger groups are planned in another process, which costs 0.2 s for the first of them, and then a few milliseconds.
 The slowest group in docs/benchmarks.md takes 2 microseconds an arc."""
-MAX_COST: Final = 2.0**58
+_MAX_COST: Final = 2.0**58
 """Limit of weight times arcs: beyond it the solver's integers may overflow, and a much slower solver is used."""
 _MIN_RESERVE: Final = 0.2
 _RESERVE_PER_PARTITION: Final = 3e-6
@@ -48,9 +48,9 @@ def assign_in_time(
         AssignmentError: as raised by the assignor.
     """
     if is_small(problem):
-        return timed(name, problem, options)
+        return assign_timed(name, problem, options)
     reserve = min(seconds / 2, _MIN_RESERVE + _RESERVE_PER_PARTITION * len(problem.owner))
-    return _elsewhere(name, problem, options, seconds - reserve)
+    return _assign_in_process(name, problem, options, seconds - reserve)
 
 
 def assign_aside(name: str, problem: Problem, options: Options = DEFAULTS) -> Int32Array:
@@ -66,7 +66,7 @@ def assign_aside(name: str, problem: Problem, options: Options = DEFAULTS) -> In
 
 
 def fall_back(problem: Problem) -> Int32Array:
-    """Return the plan of Kafka's range, which takes a second for half a million partitions."""
+    """Return the plan of Kafka's range: within a second or so for hundreds of thousands of partitions."""
     return ASSIGNORS[FALL_BACK].assign(problem, DEFAULTS)
 
 
@@ -75,10 +75,10 @@ def is_small(problem: Problem) -> bool:
     columns = min(len(problem.members), 2 * len(problem.racks) + 1)
     arcs = len(problem.owner) * (columns + 1) + problem.subscriptions.size * columns + len(problem.members)
     heaviest = 1 if problem.weights is None else int(problem.weights.max(initial=1))
-    return arcs <= MAX_ARCS and float(heaviest) * arcs < MAX_COST
+    return arcs <= _MAX_ARCS and float(heaviest) * arcs < _MAX_COST
 
 
-def timed(name: str, problem: Problem, options: Options) -> tuple[Int32Array, int]:
+def assign_timed(name: str, problem: Problem, options: Options) -> tuple[Int32Array, int]:
     """Return the plan of an assignor, and the nanoseconds that it took.
 
     Raises:
@@ -93,27 +93,21 @@ _idle: list[PickleProcess] = []
 _lock: Final = threading.Lock()
 
 
-def _elsewhere(name: str, problem: Problem, options: Options, seconds: float) -> tuple[Int32Array, int]:
+def _assign_in_process(name: str, problem: Problem, options: Options, seconds: float) -> tuple[Int32Array, int]:
     with _lock:
-        process = _idle.pop() if _idle else None
+        process = _idle.pop() if _idle else PickleProcess()
     try:
-        process = process or PickleProcess()
         planned: tuple[Int32Array, int] = process.call(
-            __name__, timed.__name__, name, problem, options, seconds=seconds
+            __name__, assign_timed.__name__, name, problem, options, seconds=seconds
         )
     except CallError as error:
-        _keep(process)
         raise AssignmentError(str(error)) from error
-    except (TimeoutError, EOFError, OSError) as error:
+    except (OSError, EOFError) as error:
         raise LateError(f"no plan within {seconds:.3g} s") from error
-    _keep(process)
-    return planned
-
-
-def _keep(process: PickleProcess | None) -> None:
-    if process is not None:
+    finally:
         with _lock:
             _idle.append(process)
+    return planned
 
 
 @atexit.register

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import atan2, cos, log2, sin, tau
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
+Weights: TypeAlias = Mapping[str, tuple[int, ...]]
+"""The weight of each partition, by topic."""
 LEVELS: Final = 12
 """The least weight stands for rates 2^LEVELS times below the greatest, and for everything below."""
 _WEIGHTS: Final = tuple(1 << power for power in range(LEVELS + 1))
@@ -43,3 +46,21 @@ def weights_of(levels: Mapping[str, Sequence[int | None]]) -> dict[str, tuple[in
         topic: tuple(1 if level is None else _WEIGHTS[max(0, LEVELS - (top - level))] for level in row)
         for topic, row in levels.items()
     }
+
+
+def weights_of_rates(rates: Mapping[tuple[str, int], float]) -> Weights | None:
+    """Return weights from rates alone; None where nothing is written."""
+    if not any(rates.values()):
+        return None
+    phase = phase_of(rates.values())
+    return weights_of_levels({partition: level_of(rate, None, phase=phase) for partition, rate in rates.items()})
+
+
+def weights_of_levels(levels: Mapping[tuple[str, int], int]) -> Weights:
+    """Return weights by topic from the levels of partitions."""
+    rows: dict[str, list[int | None]] = {}
+    for (topic, number), level in levels.items():
+        row = rows.setdefault(topic, [])
+        row.extend([None] * (number + 1 - len(row)))
+        row[number] = level
+    return MappingProxyType(weights_of(rows))

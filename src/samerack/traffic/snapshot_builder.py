@@ -27,6 +27,7 @@ from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by
 from samerack.traffic.partition_rows import PartitionRows
 from samerack.traffic.positions import CommitSpans, named
 from samerack.traffic.production import Production
+from samerack.traffic.rates import Weights
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.snapshot import (
     BlindSpot,
@@ -39,7 +40,7 @@ from samerack.traffic.snapshot import (
     long_run_rates,
 )
 from samerack.traffic.timeline import Timeline
-from samerack.traffic.weights import WeightBook, Weights
+from samerack.traffic.weights import WeightBook
 
 _SOLVING_SECONDS: Final = 1.0
 """One cycle spends no more on best shares; with thousands of new groups the rest follows in the next cycles."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import hypot, log, log2, sqrt
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from samerack.traffic.collect import Partition
 from samerack.traffic.production import Rate, Rates
-from samerack.traffic.rates import level_of, phase_of, weights_of
+from samerack.traffic.rates import Weights, level_of, phase_of, weights_of_levels
 
-Weights: TypeAlias = Mapping[str, tuple[int, ...]]
 _SURE: Final = 0.1
 """The first weights wait until the errors of the rates are at most this part of them, or until no more is to be had."""
 _CHANGE: Final = 1.0
@@ -80,7 +78,7 @@ class _GroupWeights:
             for partition, rate in weighed.items()
         }
         self.weighed, self.levels = _Packed(weighed), tuple(now.values())
-        weights = _weights(now)
+        weights = weights_of_levels(now)
         if weights != self.weights and any(rate.value for rate in weighed.values()):
             self.weights = weights
 
@@ -165,20 +163,3 @@ def _are_sure(rates: Iterable[Rate]) -> bool:
     known = list(rates)
     whole, error = sum(rate.value for rate in known), sum(rate.error for rate in known)
     return whole > 0 and (error <= _SURE * whole or all(rate.whole for rate in known))
-
-
-def weights_of_rates(rates: Mapping[Partition, float]) -> Weights | None:
-    """Return weights from rates alone; None where nothing is written."""
-    if not any(rates.values()):
-        return None
-    phase = phase_of(rates.values())
-    return _weights({partition: level_of(rate, None, phase=phase) for partition, rate in rates.items()})
-
-
-def _weights(levels: Mapping[Partition, int]) -> Weights:
-    rows: dict[str, list[int | None]] = {}
-    for (topic, number), level in levels.items():
-        row = rows.setdefault(topic, [])
-        row.extend([None] * (number + 1 - len(row)))
-        row[number] = level
-    return MappingProxyType(weights_of(rows))

@@ -12,7 +12,7 @@ from samerack.agent.publishing.states import state_record
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, PartitionView
 from samerack.common.records import GroupState, encode
-from samerack.pipeline.problem import crossing, group_of, led_plan
+from samerack.pipeline.problem import crossing, group_of, led_plan, led_weights
 from samerack.pipeline.report.shares import ShareFacts
 from samerack.pipeline.whatif_group import LEAD, Questions, outcomes
 from samerack.planning.byte_shares import known_crossing, row_of
@@ -20,9 +20,9 @@ from samerack.planning.planner import make_plan
 from samerack.planning.problem import problem_of
 from samerack.protocol.values import from_pairs
 from samerack.settings.leading import LeadingSettings
+from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.shares import as_last_seen, mode_of_group
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
-from samerack.traffic.weights import weights_of_rates
 from tests.unit.agent.measured import RACKS
 
 _FLEETS = 40
@@ -63,9 +63,10 @@ def test_an_agent_that_is_older_plans_by_the_rates() -> None:
     seen = _published(replace(group, problem=replace(problem, weights=None)), cluster, leading)
     seen = seen.model_copy(update={"planning": None})
     planned = group_of(seen)
-    assert planned.weights is not None
+    weights = led_weights(seen)
+    assert weights is not None
     assert problem.weights is not None
-    assert planned.weights.tolist() == problem.weights.tolist()
+    assert weights.tolist() == problem.weights.tolist()
     assert led_plan(planned).tolist() == make_plan(problem, mode).final.tolist()
 
 

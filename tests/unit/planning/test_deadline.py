@@ -15,7 +15,7 @@ from samerack.assignors.problem import NOBODY, AssignmentError, Problem
 from samerack.offline.assign import answer_of, solve
 from samerack.offline.assign_json import parse
 from samerack.planning import deadline
-from samerack.planning.deadline import LateError, assign_aside, assign_in_time, is_small, timed
+from samerack.planning.deadline import LateError, assign_aside, assign_in_time, assign_timed, is_small
 from samerack.planning.mode import Mode
 from samerack.planning.planner import make_plan
 
@@ -79,7 +79,7 @@ def test_the_other_process_plans_as_this_one() -> None:
     """A problem that is too large for this process gets the same plan from another one, which is used again."""
     problem, options = FIXED["unequal subscriptions"], Options(max_skew=1)
     assert not is_small(problem)
-    here, _ = timed("optimal", problem, options)
+    here, _ = assign_timed("optimal", problem, options)
     for _ in range(2):
         there, nanos = assign_in_time("optimal", problem, options, seconds=60.0)
         assert there.tolist() == here.tolist()
@@ -91,15 +91,16 @@ def test_the_other_process_reports_what_is_wrong() -> None:
     """An error of the assignor is raised here, and the process continues."""
     with pytest.raises(AssignmentError, match="max_skew -1"):
         assign_in_time("optimal", FIXED["unequal subscriptions"], Options(max_skew=-1), seconds=60.0)
-    assert deadline._idle[-1].is_running
+    assert deadline._idle[-1].is_ready
 
 
 def test_the_other_process_is_killed_when_time_is_up() -> None:
-    """A time that is too short raises an error and leaves no process."""
-    before = len(deadline._idle)
+    """A time that is too short raises an error and leaves no process; the next plan starts another."""
     with pytest.raises(LateError, match=r"no plan within 0\.001 s"):
         assign_in_time("optimal", FIXED["unequal subscriptions"], DEFAULTS, seconds=0.002)
-    assert len(deadline._idle) == max(0, before - 1)
+    assert not deadline._idle[-1].is_ready
+    owner, _ = assign_in_time("optimal", FIXED["unequal subscriptions"], DEFAULTS, seconds=60.0)
+    check(FIXED["unequal subscriptions"], owner, cooperative=False)
 
 
 def test_what_is_planned_in_this_process() -> None:
@@ -128,6 +129,6 @@ def test_a_late_plan_that_nobody_waits_for_is_an_error(monkeypatch: pytest.Monke
     """It is the same plan as for a group that waits, or none."""
     large = group(10_000, 100, weighted=True)
     assert np.array_equal(assign_aside("optimal", large), ASSIGNORS["optimal"].assign(large, DEFAULTS))
-    monkeypatch.setattr(deadline, "_elsewhere", Mock(side_effect=LateError("no plan within 4 s")))
+    monkeypatch.setattr(deadline, "_assign_in_process", Mock(side_effect=LateError("no plan within 4 s")))
     with pytest.raises(AssignmentError, match="no plan within 4 s"):
         assign_aside("optimal", large)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.traffic.production import BLOCK_SECONDS, BLOCKS, STUDENT, Production, Rate
-from samerack.traffic.weights import WeightBook, Weights, have_changed
+from samerack.traffic.rates import Weights
+from samerack.traffic.weights import WeightBook, have_changed
 from tests import effort
 from tests.unit.traffic.worlds import DAY, polls
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.planning.problem import fit_weights
-from samerack.traffic.rates import LEVELS, level_of, phase_of, weights_of
-from samerack.traffic.weights import weights_of_rates
+from samerack.traffic.rates import LEVELS, level_of, phase_of, weights_of, weights_of_rates
 
 RATES = st.floats(1, 1e9)
 

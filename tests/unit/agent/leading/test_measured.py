@@ -20,8 +20,9 @@ from samerack.planning.mode import Mode
 from samerack.reporting.baseline import curve_of
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
+from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.snapshot import Shares
-from samerack.traffic.weights import WeightBook, weights_of_rates
+from samerack.traffic.weights import WeightBook
 from tests.unit.agent.measured import B, C, group, publish, snapshot
 
 

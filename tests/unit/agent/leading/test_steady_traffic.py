@@ -21,7 +21,8 @@ from samerack.planning import planner
 from samerack.settings.policy import PolicySettings
 from samerack.traffic.collect import Partition
 from samerack.traffic.production import Production, Rate
-from samerack.traffic.weights import WeightBook, Weights
+from samerack.traffic.rates import Weights
+from samerack.traffic.weights import WeightBook
 from tests import effort
 from tests.unit.agent.leading.bench import Bench
 from tests.unit.agent.values import RACKS, cluster, group, member

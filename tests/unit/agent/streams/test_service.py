@@ -25,6 +25,7 @@ from samerack.agent.streams.outcome import ERRORS
 from samerack.agent.streams.service import StreamsService
 from samerack.agent.web.streams import MAX_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
+from samerack.common import pickle_process
 from samerack.events.words import happened, reason
 from samerack.settings.streams import StreamsSettings
 from tests.parity.streams_cases import random_case
@@ -108,15 +109,21 @@ def test_a_late_plan_is_refused_at_its_deadline(tmp_path: Path) -> None:
     """The process is killed, and another one starts for the next question."""
     with endpoint(settings(tmp_path, 1)) as agent:
         agent.prepare()
-        killed = agent.service._process
+        killed = pid_of(agent)
         status, answer = agent.ask(question("slow"))
         assert status == 504
         late = r"no plan within (1|0\.\d) s; "  # less if the question waited for this machine
         assert re.search(late, answer["error"])
         assert re.match(late, agent.events.latest(group="slow")[0].failure)
-        wait_until(lambda: agent.service._is_ready, "another process is ready")
-        assert killed is not None
-        assert agent.service._process is not killed
+        wait_until(lambda: agent.service._process.is_ready, "another process is ready")
+        assert pid_of(agent) != killed
+
+
+def pid_of(agent: Endpoint) -> int:
+    """The id of the process that plans, which has been started."""
+    process = agent.service._process._process
+    assert process is not None
+    return process.pid
 
 
 def _await_busy(agent: Endpoint) -> None:
@@ -128,7 +135,8 @@ def _await_busy(agent: Endpoint) -> None:
 @pytest.mark.parametrize(("is_ready", "why"), [(True, "other plans are under way"), (False, "is still starting")])
 def test_a_question_without_a_turn_is_refused(agent: Endpoint, *, is_ready: bool, why: str) -> None:
     """The reason is what keeps the process busy: its start, or other plans."""
-    agent.service._is_ready = is_ready
+    if is_ready:
+        agent.prepare()
     with agent.service._turn(1.0), pytest.raises(NoPlanError, match=why), agent.service._turn(0.01):
         pass
 
@@ -147,11 +155,10 @@ def test_a_question_waits_for_the_process_that_starts() -> None:
 def test_a_prepared_process_is_the_one_that_plans(agent: Endpoint) -> None:
     """`prepare` starts the process, which then plans; one that was killed is replaced."""
     assert agent.post("/v1/streams/prepare", {"version": 1, "application": "quick"}) == (204, None)
-    prepared = agent.service._process
-    assert prepared is not None
+    prepared = pid_of(agent)
     agent.assign(question("quick"))
-    assert agent.service._process is prepared
-    prepared.end()
+    assert pid_of(agent) == prepared
+    agent.service._process.end()
     assert agent.assign(question("quick"))["plan"]
 
 
@@ -271,10 +278,10 @@ def test_a_reason_is_bounded(agent: Endpoint) -> None:
 def test_a_machine_without_room_for_a_process_is_a_refusal(agent: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """The question has an answer and an event with the cause; an agent that begins warns, and runs."""
 
-    def no_room(*_: Any) -> None:
+    def no_room(*_: Any, **_options: Any) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(service_module, "PickleProcess", no_room)
+    monkeypatch.setattr(pickle_process, "subprocess", SimpleNamespace(Popen=no_room, PIPE=None))
     status, answer = agent.ask(question("orders"))
     assert (status, "cannot start: [Errno 11] Resource" in answer["error"]) == (500, True)
     assert "cannot start" in agent.events.latest()[0].failure
@@ -295,8 +302,7 @@ def test_a_question_that_waited_until_its_deadline_kills_no_process(
     monkeypatch.setattr(service_module, "time", SimpleNamespace(monotonic=lambda: next(waited)))
     status, answer = agent.ask(question("orders"))
     assert (status, "was ready only 49.9 s after the question" in answer["error"]) == (504, True)
-    assert agent.service._process is not None
-    assert agent.service._process.is_running
+    assert agent.service._process.is_ready
 
 
 def test_a_question_is_bounded(agent: Endpoint) -> None:

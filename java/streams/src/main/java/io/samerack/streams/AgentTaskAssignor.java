@@ -61,7 +61,7 @@ public final class AgentTaskAssignor implements TaskAssignor {
     }
 
     /**
-     * Reads the properties, and sends the agent a notice that a question will come, so that its process that plans
+     * Reads the properties, and sends the agent a notice that a question will come, so that its planning process
      * runs by then. Kafka Streams still has to collect what is asked; nothing waits for the notice.
      */
     @Override
