@@ -29,6 +29,7 @@ from samerack.agent.streams.metrics import StreamsMetrics
 from samerack.agent.streams.reporter import StreamsReporter
 from samerack.agent.streams.service import StreamsService
 from samerack.auth.kafka_config import for_kafka_python
+from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
@@ -116,6 +117,7 @@ class AgentParts:
         self.metrics.registry.register(
             TrafficCollector(self.traffic, limits=self.limits, topics=self.topic_names, mine=self._is_counted)
         )
+        self.client = SharedClient(for_kafka_python(settings.kafka))
         self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
         for group in named(settings):
@@ -202,6 +204,7 @@ class AgentParts:
                     lock=takeover_lock,
                     notify_supervisor=notify_supervisor,
                 ),
+                client=self.client,
                 poller=self.poller,
                 leadership=self.leadership,
                 hand_over_seconds=min(settings.election.hand_over_seconds, _MAX_HAND_OVER_SECONDS),

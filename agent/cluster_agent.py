@@ -181,6 +181,7 @@ class ClusterAgent:
         for service in self._ending:
             if service.is_awaited:
                 service.join(_left(deadline))
+        self.parts.client.close()
         if self.parts.writer is not None:
             self.parts.writer.stop()  # after all services that may still add events
             self.parts.writer.join(_left(deadline))

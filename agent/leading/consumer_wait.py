@@ -18,8 +18,7 @@ from kafka import errors as kafka_errors
 from samerack.agent.group_status import WAITING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
-from samerack.auth.kafka_config import client_id, for_kafka_python
-from samerack.cluster.client import ClusterClient, connect
+from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
 from samerack.common.errors import AgentError
@@ -41,14 +40,14 @@ class ConsumerWait:
         self,
         parts: GroupParts,
         poller: GroupPoller,
-        new_membership: Callable[[ClusterClient], Membership],
+        new_membership: Callable[[], Membership],
         *,
         empty_at: float | None = None,
     ) -> None:
         """Prepare.
 
-        `new_membership` returns a membership of the group on a client, before it has sent anything; `empty_at` is when
-        the group certainly had no members, monotonic seconds.
+        `new_membership` returns a membership of the group, before it has sent anything; `empty_at` is when the group
+        certainly had no members, monotonic seconds.
         """
         self._parts = parts
         self._reporter = parts.reporter
@@ -146,10 +145,9 @@ class ConsumerWait:
         Raises:
             KafkaError, AgentError: The brokers did not accept it.
         """
-        client = connect(for_kafka_python(self._parts.settings.kafka))
-        membership = self._new_membership(client)
+        membership = self._new_membership()
         try:
             for member in own:
                 membership.release(member.id, member.instance_id)
         finally:
-            client.close()
+            membership.close()

@@ -25,8 +25,7 @@ from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.assignors.problem import AssignmentError
-from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.client import ClusterClient, connect
+from samerack.cluster.client import SharedClient
 from samerack.cluster.group_member import EndedError
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.refusals import explained, is_refusal
@@ -53,10 +52,11 @@ class GroupLeader(Service):
 
     is_awaited = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the groups of an agent share, and what this one begins with
         self,
         parts: GroupParts,
         *,
+        client: SharedClient,
         poller: GroupPoller,
         leadership: LeadershipState | None = None,
         hand_over_seconds: float = 0.0,
@@ -64,13 +64,15 @@ class GroupLeader(Service):
     ) -> None:
         """Prepare; `start` starts the thread.
 
-        `poller` describes the group while the agent stays outside because it has no consumers; without `leadership`
-        this agent leads the group. `stop` lets the agent stay for `hand_over_seconds` until another one, if there is
-        one, has taken the membership over. `empty_at`: when the group certainly had no members, monotonic seconds.
+        The members of all groups share `client`. `poller` describes the group while the agent stays outside because it
+        has no consumers; without `leadership` this agent leads the group. `stop` lets the agent stay for
+        `hand_over_seconds` until another one, if there is one, has taken the membership over. `empty_at`: when the
+        group certainly had no members, monotonic seconds.
         """
         super().__init__(f"group {parts.group}")
         self.group = parts.group
         self._parts = parts
+        self._client = client
         self.reporter = parts.reporter
         self.operators = OperatorRequests(parts, wake=self.wake)
         self._hand_over_seconds = hand_over_seconds
@@ -183,8 +185,7 @@ class GroupLeader(Service):
         if poll is None:
             return
         sighting = Sighting(at=time.monotonic(), empty_at=poll.empty_at, members=poll.member_ids)
-        client = connect(for_kafka_python(self._parts.settings.kafka))
-        membership = self._new_membership(client)
+        membership = self._new_membership()
         self._membership = membership
         session = Session(self._parts, membership, sighting)
         try:
@@ -202,7 +203,7 @@ class GroupLeader(Service):
         finally:
             self._leave(session)
             self._membership = None
-            client.close()
+            membership.close()
 
     def _wait_fenced(self) -> None:
         """Wait until no other agent has the membership, or until an election has decided anew."""
@@ -214,10 +215,14 @@ class GroupLeader(Service):
         ):
             responsibility.end_fence()
 
-    def _new_membership(self, client: ClusterClient) -> Membership:
-        """Return a membership of the group on this client; nothing is sent yet."""
+    def _new_membership(self) -> Membership:
+        """Return a membership of the group; nothing is sent yet.
+
+        Raises:
+            AgentError: No broker can be reached, or they refuse the agent.
+        """
         return Membership(
-            client,
+            self._client.get(),
             group=self.group,
             settings=self._parts.settings.leading,
             assign=self._parts.assigning.assign,

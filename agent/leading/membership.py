@@ -69,8 +69,8 @@ class Membership(GroupMember):
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
-        The client is for this group alone, as a parked JoinGroup holds its connection. `assign` is called when this
-        member leads the group, `synced` after each SyncGroup, `wake` from the network thread when it has to rejoin.
+        `assign` is called when this member leads the group, `synced` after each SyncGroup, `wake` from the network
+        thread when it has to rejoin.
         """
         super().__init__(
             client,
@@ -267,7 +267,7 @@ class Membership(GroupMember):
         request.session_timeout_ms = self._reserved_ms
         # a request that times out closes its connection and loses the response: wait until the id has expired
         patience = self._reserved_ms + 1000
-        future = self._connections.send(request, node_id=self._coordinator_broker, request_timeout_ms=patience)
+        future = self._connections.send(request, node_id=self._coordinator, request_timeout_ms=patience)
         try:
             response = await self._answer_of(future, RESERVE_SECONDS)
         except kafka_errors.KafkaError:
@@ -291,7 +291,7 @@ class Membership(GroupMember):
 
     def _send_release(self, member_id: str) -> Any:
         """Send a LeaveGroup for a reserved id, from the network thread; return a future of the response."""
-        return self._connections.send(self._leave_request({member_id: None}), node_id=self._coordinator_broker)
+        return self._connections.send(self._leave_request({member_id: None}), node_id=self._coordinator)
 
     def release(self, member_id: str, instance_id: str | None = None) -> bool:
         """Release a member id, which may belong to another membership; return whether the brokers knew it.

@@ -31,6 +31,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import client, connections, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
 from samerack.events import EventLog
@@ -156,7 +157,13 @@ def build(
                 events=EventLog(clock=wall),
                 notify_supervisor=notify,
             )
-        leader = GroupLeader(parts, poller=polling(process), leadership=led_by, hand_over_seconds=_HAND_OVER_SECONDS)
+        leader = GroupLeader(
+            parts,
+            client=client.SharedClient(for_kafka_python(settings.kafka)),
+            poller=polling(process),
+            leadership=led_by,
+            hand_over_seconds=_HAND_OVER_SECONDS,
+        )
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)
         inside._parts = replace(inside._parts, clock=process.seconds)

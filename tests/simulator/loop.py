@@ -231,5 +231,13 @@ class VirtualTransport:
 class SimulatedConnections(Connections):
     """The connections of one simulated client."""
 
+    def run_aside(self, function: Callable[[], Any]) -> Any:
+        """Run a function at once: what it computes keeps the network thread busy, and threads have no order."""
+        done = Future()
+        try:
+            return done.success(function())
+        except Exception as error:  # noqa: BLE001 - whoever awaits the future handles it
+            return done.failure(error)
+
     async def _transport(self, node: Node, until: float) -> Any:  # noqa: ARG002
         return VirtualTransport(self._net, 0 if node.node_id in self._bootstrap else node.port - 9092)

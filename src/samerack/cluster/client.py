@@ -137,6 +137,43 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> ClusterClient:
     return client
 
 
+class SharedClient:
+    """One client of the members of many groups, connected by the first that needs it; any thread may ask for it."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Prepare with kafka-python's settings (`auth.kafka_config.for_kafka_python`)."""
+        self._config = dict(config)
+        self._client: ClusterClient | None = None
+        self._failure: tuple[AgentError, float] | None = None
+        """Why the last attempt failed, and when it ended (monotonic seconds)."""
+        self._lock = threading.Lock()
+
+    def get(self) -> ClusterClient:
+        """Return the client; those who waited for an attempt that failed do not make another.
+
+        Raises:
+            RefusedError, AgentError: As `connect`.
+        """
+        asked_at = time.monotonic()
+        with self._lock:
+            if self._client is None:
+                if self._failure is not None and self._failure[1] >= asked_at:
+                    raise self._failure[0]
+                try:
+                    self._client = connect(self._config)
+                except AgentError as error:
+                    self._failure = error, time.monotonic()
+                    raise
+            return self._client
+
+    def close(self) -> None:
+        """Disconnect; whoever asks later connects anew."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+
 def go_on_trying() -> None:
     """Make this process try to connect for the whole time whatever the causes are: an agent outlives an outage."""
     _DIAGNOSES.end_attempts = False

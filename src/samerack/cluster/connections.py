@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -31,8 +32,17 @@ from samerack.cluster.refusals import refusal
 from samerack.common.attempts import REFUSALS, REQUESTS, Attempts, RetryPauses
 from samerack.common.errors import one_line
 
-NodeId: TypeAlias = int | str
-"""The broker's id; a text for a bootstrap server, and for a broker with a connection of its own for one group."""
+
+@dataclass(frozen=True, slots=True)
+class OwnConnection:
+    """Another connection to a broker, for one holder: a parked JoinGroup keeps all requests behind it waiting."""
+
+    broker: int
+    holder: object
+
+
+NodeId: TypeAlias = int | str | OwnConnection
+"""The broker's id, a text for a bootstrap server, or one of several connections to a broker."""
 _LOOKUP_SECONDS: Final = 10.0
 _FIRST_PAUSE_SECONDS: Final = 0.001
 _LONGEST_PAUSE_SECONDS: Final = 0.05
@@ -43,6 +53,8 @@ _MILLISECONDS: Final = {
     "metadata_max_age_ms": 300_000,
 }
 """The defaults of settings that are used here; they are kafka-python's."""
+_MAX_IN_FLIGHT: Final = 100_000
+"""The members of a thousand groups share a connection; with the library's limit of five, a sixth request fails."""
 _SPREAD: Final = 0.2
 """Pauses vary by this share, so that clients that lost a broker together do not return together."""
 _SOCKET_OPTIONS: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
@@ -91,7 +103,7 @@ class Connections:
 
     def __init__(self, net: Any, **config: Any) -> None:
         """Prepare with kafka-python's settings; nothing is connected before `begin` or `send`."""
-        self.config = config
+        self.config = {**config, "max_in_flight_requests_per_connection": _MAX_IN_FLIGHT}
         self.last_failure: BaseException | None = None
         self.any_outcome = threading.Event()
         """Set once a connection has failed, or the client is ready."""
@@ -99,8 +111,8 @@ class Connections:
         self._limits = {name: config.get(name, value) / 1000 for name, value in _MILLISECONDS.items()}
         self._bootstrap = _bootstrap_nodes(config)
         self._brokers: dict[NodeId, Node] = {}
-        self._own: dict[NodeId, Node] = {}
-        """Nodes that `add_node` added."""
+        self._named: dict[NodeId, Node] = {}
+        """Brokers that were named as coordinators, of which metadata may know nothing yet."""
         self._open: dict[NodeId, Any] = {}
         self._troubles: dict[NodeId, _Trouble] = {}
         self._begun: Any = None
@@ -168,15 +180,14 @@ class Connections:
 
     def node(self, node_id: NodeId) -> Node | None:
         """Return where a node is reached; None if it is not known."""
-        for nodes in (self._brokers, self._bootstrap, self._own):
-            if (found := nodes.get(node_id)) is not None:
+        for nodes in (self._brokers, self._bootstrap, self._named):
+            if (found := nodes.get(_at(node_id))) is not None:
                 return found
         return None
 
-    def add_node(self, node: Node) -> NodeId:
-        """Add a node that is reached over a connection of its own; return its id."""
-        self._own[node.node_id] = node
-        return node.node_id
+    def add_coordinator(self, node: Node) -> None:
+        """Take in where a coordinator is: metadata contains a broker that has just started only after a while."""
+        self._named[node.node_id] = node
 
     def advertised(self) -> list[tuple[str, int]]:
         """Return the addresses that brokers advertise; none if the address that answered is among them."""
@@ -220,6 +231,25 @@ class Connections:
         """Run a coroutine function on the network thread, from any thread; return a future of what it returns."""
         return self._net.call_soon_with_future(task, *arguments)
 
+    def run_aside(self, function: Callable[[], Any]) -> Any:
+        """Run a function on a thread of its own, while the network thread goes on; return a future of its result."""
+        done = Future()
+
+        def run() -> None:
+            try:
+                end = partial(done.success, function())
+            except BaseException as error:  # noqa: BLE001 - whoever awaits the future handles it
+                end = partial(done.failure, error)
+
+            async def finish() -> None:
+                end()
+
+            with suppress(RuntimeError):  # the client is closed, and nobody waits
+                self._net.call_soon_threadsafe(finish)
+
+        threading.Thread(target=run, name="aside", daemon=True).start()
+        return done
+
     async def wait_for(self, future: Any, milliseconds: float) -> Any:
         """Return a future's value, or raise its error or, after this time, a KafkaTimeoutError; the future goes on."""
         first = Future()
@@ -240,7 +270,7 @@ class Connections:
 
     def connection_delay(self, node_id: NodeId) -> float:
         """Return the seconds until a connection to a node may be tried; 0.0 where none has failed."""
-        trouble = self._troubles.get(node_id)
+        trouble = self._troubles.get(_at(node_id))
         return 0.0 if trouble is None else max(0.0, trouble.until - time.monotonic())
 
     def is_away(self, node_id: NodeId) -> bool:
@@ -272,7 +302,7 @@ class Connections:
             raise kafka_errors.NodeNotReadyError("no broker can be tried now")
         if (connection := self._open.get(node_id)) is not None:
             return connection
-        trouble = self._troubles.get(node_id)
+        trouble = self._troubles.get(_at(node_id))
         if trouble is not None:
             if trouble.until > time.monotonic():
                 raise trouble.refused or kafka_errors.NodeNotReadyError(str(node_id))
@@ -281,7 +311,7 @@ class Connections:
         if node is None:
             raise kafka_errors.UnknownBrokerIdError(str(node_id))
         connection = self._open[node_id] = _Connection(
-            self._net, partial(self._failed, node_id), node_id=node_id, **self.config
+            self._net, partial(self._failed, node.node_id), node_id=node.node_id, **self.config
         )
         connection.close_future.add_both(partial(self._forget, node_id, connection))
         self.call_soon(self._connect, node, connection)
@@ -373,6 +403,11 @@ class Connections:
     def _trouble(self, node_id: NodeId) -> _Trouble:
         first, most = self._limits["reconnect_backoff_ms"], self._limits["reconnect_backoff_max_ms"]
         return self._troubles.setdefault(node_id, _Trouble(Attempts(RetryPauses(first=first, most=most))))
+
+
+def _at(node_id: NodeId) -> NodeId:
+    """Return the node that a connection leads to: it is refused, or cannot be reached, as a whole."""
+    return node_id.broker if isinstance(node_id, OwnConnection) else node_id
 
 
 def _bootstrap_nodes(config: Mapping[str, Any]) -> dict[NodeId, Node]:

@@ -2,8 +2,9 @@
 
 It finds the coordinator, joins, syncs, sends heartbeats and leaves (KIP-345, KIP-394, KIP-814). One thread drives it.
 What it waits for goes on between two calls, as tasks on the network thread: an attempt to join, since the coordinator
-parks JoinGroup until all members have joined, and the heartbeats. JoinGroup, SyncGroup and heartbeats have a connection
-of their own, which a parked JoinGroup blocks; other requests go to the same broker over its ordinary one.
+parks JoinGroup until all members have joined, and the heartbeats. JoinGroup and SyncGroup have a connection of their
+own until they are answered, which a parked JoinGroup blocks; all other requests go over the broker's ordinary one. So
+the members of many groups can share one client.
 
     UNJOINED --join--> JOINING --SyncGroup is answered--> STABLE --a rebalance, `trigger`, join--> JOINING
     JOINING, STABLE --the brokers do not know the member id or the generation, `leave`--> UNJOINED
@@ -17,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
@@ -24,7 +26,7 @@ from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, Le
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from samerack.cluster.client import ClusterClient
-from samerack.cluster.connections import Node
+from samerack.cluster.connections import Node, OwnConnection
 from samerack.cluster.errors import COORDINATOR_MOVES
 from samerack.common.attempts import REQUESTS, Attempts
 
@@ -45,9 +47,6 @@ The rebalance timeout would be too short: one request to a group whose coordinat
 that long."""
 _REPORT_SECONDS: Final = 10.0
 """The same failure is reported again after this time at the earliest."""
-_METADATA_SECONDS: Final = 0.5
-"""How long to wait, while refreshing metadata, for a coordinator's broker that is not in the metadata yet."""
-_METADATA_CHECK_SECONDS: Final = 0.02
 _REPEATED: Final = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.RebalanceInProgressError,
@@ -92,7 +91,7 @@ class Joined:
 
 
 Assign = Callable[[Joined], dict[str, bytes]]
-"""Computes the assignment of every member; runs on the network thread while the group waits, so it must do no I/O."""
+"""Computes the assignment of every member, on a thread of its own; the group waits for it, so it must do no I/O."""
 
 
 class GroupMember:
@@ -112,8 +111,8 @@ class GroupMember:
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
-        The client is for this group alone: a parked JoinGroup holds its connection. `wake` is called from the network
-        thread when the group has to be rejoined; `instance_id` is None for a dynamic member.
+        `wake` is called from the network thread when the group has to be rejoined; `instance_id` is None for a dynamic
+        member. Members may share the client.
         """
         self._connections = client.connections
         self._net = client.net
@@ -122,6 +121,10 @@ class GroupMember:
         self._session_seconds = session_seconds
         self._heartbeat_seconds = heartbeat_seconds
         self._rebalance_seconds = rebalance_seconds
+        self._hung_ms = round(session_seconds * 1000)
+        """A broker that answers nothing for so long has lost this member, and its connection is closed.
+
+        A shorter limit would close it for all members that share it, where a broker is only slow."""
         self._assign = assign
         self._wake = wake
         self._lock = threading.RLock()
@@ -157,9 +160,15 @@ class GroupMember:
         self._heard_at = self._polled_at = float("-inf")
         self._fenced = False
         self._refusal: kafka_errors.KafkaError | None = None
-        self._coordinator: Any = None
-        """The coordinator as a node of its own, so that it has a connection of its own; None while not known."""
-        self._coordinator_broker: int | None = None
+        self._coordinator: int | None = None
+        """The broker that was last named as the coordinator; None if the last lookup failed."""
+        self._coordinator_is_known = False
+        """Whether requests go to `_coordinator` without another lookup."""
+        self._own: OwnConnection | None = None
+        """The connection for JoinGroup and SyncGroup, from the first JoinGroup until SyncGroup is answered."""
+        self._is_interrupted = False
+        """Whether the last request to the coordinator was given up, so that the next must not wait behind it."""
+        self._closed = False
         self.lookup = object()
         """Another object each time that the coordinator had to be looked up anew."""
         self._lookup: Any = None
@@ -263,6 +272,11 @@ class GroupMember:
         """End all waits at this time (seconds, monotonic), except for the response to `leave`; from any thread."""
         self._end_at = at
 
+    def close(self) -> None:
+        """End what goes on between calls; neither this member nor its connection is used after that."""
+        self._closed, self._beating = True, None
+        self._net.call_soon_threadsafe(self._drop_own)
+
     def _check_end(self) -> None:
         if time.monotonic() >= self._end_at:
             raise EndedError(self.group_id)
@@ -281,8 +295,8 @@ class GroupMember:
 
     # finding the coordinator
 
-    async def _find(self) -> Any:
-        """Return the coordinator's own node, after a FindCoordinator if it is not known.
+    async def _find(self) -> int | None:
+        """Return the coordinator, after a FindCoordinator if it is not known.
 
         Raises:
             KafkaError: It is not found.
@@ -297,7 +311,7 @@ class GroupMember:
         """Return whether the coordinator is known; it is looked up again where no connection to it can be made."""
         if self._coordinator is not None and self._connections.is_away(self._coordinator):
             self._lose_coordinator()
-        return self._coordinator is not None
+        return self._coordinator_is_known
 
     async def _look_up(self) -> None:
         """Send one FindCoordinator, after a pause if earlier ones failed."""
@@ -310,7 +324,7 @@ class GroupMember:
             request = FindCoordinatorRequest(key=self.group_id, key_type=0, coordinator_keys=[self.group_id])
             response = await self._connections.send(request, node_id=node)
             found = response.coordinators[0] if response.coordinators else response
-            self._coordinator_broker = found.node_id if found.error_code == 0 else None
+            self._coordinator = found.node_id if found.error_code == 0 else None
             self.lookup = object()
             if found.error_code:
                 raise kafka_errors.for_code(found.error_code)(self.group_id)
@@ -321,12 +335,13 @@ class GroupMember:
             self._note(error, self._lookups)
             raise
         self._lookups.succeeded()
-        self._coordinator = self._connections.add_node(Node(f"coordinator-{found.node_id}", found.host, found.port))
+        self._connections.add_coordinator(Node(found.node_id, found.host, found.port))
+        self._coordinator_is_known = True
         self._heard_at = time.monotonic()  # a new coordinator starts every session anew
 
     def _lose_coordinator(self) -> None:
         """Look the coordinator up before the next request to it."""
-        self._coordinator = None
+        self._coordinator_is_known = False
 
     # from JoinGroup to SyncGroup
 
@@ -367,7 +382,12 @@ class GroupMember:
         try:
             self.state = MembershipState.JOINING
             await self._sync(await self._join())
+            self._drop_own()
         except kafka_errors.KafkaError as error:
+            if not isinstance(error, kafka_errors.BrokerResponseError):
+                self._drop_own()
+                if not isinstance(error, _OF_THE_CLIENT):
+                    self._lose_coordinator()
             self._fenced = self._fenced or isinstance(error, kafka_errors.FencedInstanceIdError)
             self._joins.failed()
             self._note(error, self._joins)
@@ -382,9 +402,21 @@ class GroupMember:
         """Send JoinGroup; return a future of the response."""
         reason, self._reason = self._reason, ""
         request = self._join_request(self.member_id, self.group_instance_id, reason)
-        return self._connections.send(
-            request, node_id=self._coordinator, request_timeout_ms=round(_PARKED_SECONDS * 1000)
-        )
+        return self._send_own(request, _PARKED_SECONDS)
+
+    def _send_own(self, request: Any, seconds: float) -> Any:
+        """Send over this member's own connection, which is opened if need be; return a future of the response."""
+        if self._closed or self._coordinator is None:
+            raise EndedError(self.group_id)
+        own = OwnConnection(self._coordinator, self)
+        if own != self._own:
+            self._drop_own()
+        self._own = own
+        return self._connections.send(request, node_id=own, request_timeout_ms=round(seconds * 1000))
+
+    def _drop_own(self) -> None:
+        self._connections.drop(self._own)
+        self._own = None
 
     def _join_request(self, member_id: str, instance_id: str | None, reason: str) -> JoinGroupRequest:
         return JoinGroupRequest(
@@ -422,7 +454,9 @@ class GroupMember:
         answered_at = time.monotonic()
         assignments: dict[str, bytes] = {}
         if response.leader == response.member_id and not response.skip_assignment:
-            assignments = self._planned(response)
+            assignments = await self._planned(response)
+            if self.state is not MembershipState.JOINING:
+                raise _UnjoinedError(self.group_id)
         request = SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation_id,
@@ -436,7 +470,7 @@ class GroupMember:
         sent_at = time.monotonic()
         if assignments:
             self.kept_waiting.append(sent_at - answered_at)
-        answer = await self._connections.send(request, node_id=self._coordinator)
+        answer = await self._send_own(request, _PARKED_SECONDS)
         self._check_synced(kafka_errors.for_code(answer.error_code))
         self._check_protocol(answer)
         self._take(bytes(answer.assignment))
@@ -469,7 +503,7 @@ class GroupMember:
         if response.protocol_type not in (None, self.protocol_type()):
             raise kafka_errors.InconsistentGroupProtocolError(f"the group's type is {response.protocol_type}")
 
-    def _planned(self, response: Any) -> dict[str, bytes]:
+    async def _planned(self, response: Any) -> dict[str, bytes]:
         """Return the assignment of every member in the JoinGroup response; an error is kept for `join` to raise."""
         joined = Joined(
             generation=response.generation_id,
@@ -481,10 +515,11 @@ class GroupMember:
             ),
         )
         try:
-            return self._assign(joined)
+            plan: dict[str, bytes] = await self._connections.run_aside(partial(self._assign, joined))
         except Exception as error:
             self._unplanned = error
             raise
+        return plan
 
     # heartbeats
 
@@ -532,7 +567,7 @@ class GroupMember:
             group_instance_id=self.group_instance_id,
         )
         try:
-            response = await self._connections.send(request, node_id=node)
+            response = await self._connections.send(request, node_id=node, request_timeout_ms=self._hung_ms)
         except kafka_errors.KafkaError as failure:
             if not isinstance(failure, _OF_THE_CLIENT):
                 self._lose_coordinator()
@@ -610,38 +645,36 @@ class GroupMember:
     # other requests to the coordinator's broker
 
     def _send_beside(self, request: Any, timeout: float) -> Any:
-        """Send to the coordinator's broker over its ordinary connection instead of the coordinator connection.
+        """Send to the coordinator over the broker's ordinary connection, which no parked JoinGroup blocks.
 
         Without a response in time, or after the time given to `end_by`, that is a KafkaError.
         """
-        milliseconds = round(timeout * 1000)
 
         async def exchange() -> Any:
-            future = self._connections.send(
-                request, node_id=await self._broker(timeout), request_timeout_ms=milliseconds
-            )
-            return await self._answer_of(future, timeout)
+            broker = await self._broker(timeout)
+            return await self._answer_of(self._send_to(broker, request), timeout)
 
         return self._net.run(exchange)
 
-    async def _broker(self, timeout: float) -> int | None:
-        """Find the coordinator and return the id of its broker once the metadata has its address.
+    def _send_to(self, broker: int | None, request: Any) -> Any:
+        """Send to a broker; return a future of the response."""
+        if self._is_interrupted and not self._closed:
+            self._drop_own()  # for a new one: the membership ends, and awaits nothing there
+            return self._send_own(request, self._hung_ms / 1000)
+        return self._connections.send(request, node_id=broker, request_timeout_ms=self._hung_ms)
 
-        A broker that has just started may coordinate the group before this client's metadata contains it again, and
-        metadata would otherwise be refreshed only when it gets old. Until then that is a NodeNotReadyError.
+    async def _broker(self, timeout: float) -> int | None:
+        """Return the coordinator; find it if it is not known.
+
+        Raises:
+            KafkaError: It is not found in time.
         """
         deadline = time.monotonic() + timeout
         while not (self._knows_coordinator() or await self._is_found(min(_SLICE_SECONDS, timeout))):
             self._check_end()
             if time.monotonic() > deadline:
                 raise self._failure or kafka_errors.CoordinatorNotAvailableError(self.group_id)
-        broker, until = self._coordinator_broker, time.monotonic() + _METADATA_SECONDS
-        while broker is not None and self._connections.node(broker) is None:
-            self._connections.refresh_brokers()
-            if time.monotonic() > until:
-                raise kafka_errors.NodeNotReadyError(broker)
-            await self._net.sleep(_METADATA_CHECK_SECONDS)
-        return broker
+        return self._coordinator
 
     async def _is_found(self, seconds: float) -> bool:
         """Return whether the coordinator is found within a time.
@@ -656,7 +689,7 @@ class GroupMember:
             if not isinstance(finding.exception, kafka_errors.RetriableError):
                 raise finding.exception
             await self._net.sleep(min(seconds, _AGAIN_SECONDS))
-        return self._coordinator is not None
+        return self._coordinator_is_known
 
     async def _answer_of(self, future: Any, timeout: float) -> Any:
         """Return the response to a request; wait in short slices so that the end of the membership interrupts it."""
@@ -665,8 +698,7 @@ class GroupMember:
             try:
                 self._check_end()
             except EndedError:
-                # the next request must not wait behind this one
-                self._connections.drop(self._coordinator_broker)
+                self._is_interrupted = True
                 raise
             left = deadline - time.monotonic()
             try:

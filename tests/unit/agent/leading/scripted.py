@@ -11,6 +11,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.auth.kafka_config import for_kafka_python
+from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
@@ -34,7 +35,13 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
     )
     poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=0.2)
     poller.start()
-    broker.on_close = poller.stop
+    client = SharedClient(for_kafka_python(settings.kafka))
+
+    def close() -> None:
+        poller.stop()
+        client.close()
+
+    broker.on_close = close
     parts = build_group_parts(
         group=group,
         settings=settings,
@@ -45,7 +52,7 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
         metrics=metrics,
         events=EventLog(),
     )
-    return GroupLeader(parts, poller=poller)
+    return GroupLeader(parts, client=client, poller=poller)
 
 
 def reporter_of(*, metrics: Metrics | None = None, events: EventLog | None = None) -> GroupReporter:
