@@ -38,6 +38,7 @@ from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import is_pattern
+from samerack.common.shared_threads import SharedThreads
 from samerack.election.election import Election
 from samerack.election.identity import identity_of, of_this_host
 from samerack.election.leadership_state import LeadershipState
@@ -170,6 +171,7 @@ class AgentParts:
     def _leader_factory(self, notify_supervisor: Callable[[], None]) -> MakeLeader:
         """Return what makes the leader of a group; all leaders share what is made here."""
         settings = self.settings
+        threads = SharedThreads("groups")
         takeover_lock = TakeoverLock()
         types = GroupTypes(Wire(for_kafka_python(settings.kafka)))
         kept = path_of(settings)
@@ -204,6 +206,7 @@ class AgentParts:
                     lock=takeover_lock,
                     notify_supervisor=notify_supervisor,
                 ),
+                threads=threads,
                 client=self.client,
                 poller=self.poller,
                 leadership=self.leadership,

@@ -51,7 +51,7 @@ class ClusterAgent:
         self.health = Health(self.parts, self._services)
         self.parts.metrics.up.set_function(lambda: float(not self.health.unready()))
         self.reports = self._reports()
-        self._ending: tuple[Service, ...] = ()
+        self._ending: tuple[Service | GroupLeader, ...] = ()
 
     def _reports(self) -> ReportService:
         """Return the reports of traffic and money, and registers their metrics."""
@@ -143,7 +143,7 @@ class ClusterAgent:
             service.start()
         self.parts.led.start()
 
-    def in_stopping_order(self) -> tuple[Service, ...]:
+    def in_stopping_order(self) -> tuple[Service | GroupLeader, ...]:
         """Return the services as they stop.
 
         The leaders stop first, then the election: other agents elect and take the memberships over while the leaders

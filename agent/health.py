@@ -31,8 +31,10 @@ class Health:
     def unhealthy(self) -> dict[str, str]:
         """Return the parts whose thread has ended."""
         writer = self._parts.writer
-        services = (*self._services, *self._parts.led.values(), *([] if writer is None else [writer]))
-        return {service.name: "its thread has ended" for service in services if not service.is_alive()}
+        services = (*self._services, *([] if writer is None else [writer]))
+        ended = [one.name for one in services if not one.is_alive()]
+        ended += [one.name for one in self._parts.led.values() if not one.is_alive()]
+        return dict.fromkeys(ended, "its thread has ended")
 
     def unready(self) -> dict[str, str]:
         """Return the parts that do not work at the moment, with the reason."""

@@ -6,9 +6,8 @@ their own age (KIP-211), and applications with other protocols and tools would b
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -22,6 +21,7 @@ from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
 from samerack.common.errors import AgentError
+from samerack.common.shared_threads import Pause
 
 _T = TypeVar("_T")
 _BACK_OFF_CHECK_SECONDS: Final = 2.0
@@ -56,7 +56,7 @@ class ConsumerWait:
         self._empty_at = empty_at
         """When the group was empty before the next wait, monotonic seconds; None if that is not known."""
 
-    def wait(self, wake: threading.Event, is_wanted: Callable[[], bool]) -> GroupPoll | None:
+    def wait(self, wake: Callable[[], None], is_wanted: Callable[[], bool]) -> Generator[Pause, None, GroupPoll | None]:
         """Wait until the group has consumers; return the poll that shows them, or None if no longer wanted.
 
         Raises:
@@ -65,16 +65,18 @@ class ConsumerWait:
         if not is_wanted():
             return None  # an election may still make this agent the active one
         empty_at, self._empty_at = self._empty_at, None
-        return self._watch(
-            wake,
-            is_wanted,
-            lambda poll: poll if poll is not None and self._has_consumers(poll) else None,
-            empty_at=empty_at,
+        return (
+            yield from self._watch(
+                wake,
+                is_wanted,
+                lambda poll: poll if poll is not None and self._has_consumers(poll) else None,
+                empty_at=empty_at,
+            )
         )
 
     def wait_fenced(
-        self, wake: threading.Event, is_wanted: Callable[[], bool], may_return: Callable[[bool], bool]
-    ) -> bool:
+        self, wake: Callable[[], None], is_wanted: Callable[[], bool], may_return: Callable[[bool], bool]
+    ) -> Generator[Pause, None, bool]:
         """Wait until the membership may be taken again; return False if no longer wanted.
 
         `may_return` decides, given whether no member of the group has the agent's instance id.
@@ -85,19 +87,19 @@ class ConsumerWait:
             view = poll.view if poll is not None else None
             return may_return(view is not None and all(one.instance_id != instance_id for one in view.members)) or None
 
-        return self._watch(wake, is_wanted, returns) is not None
+        return (yield from self._watch(wake, is_wanted, returns)) is not None
 
     def _watch(
         self,
-        wake: threading.Event,
+        wake: Callable[[], None],
         is_wanted: Callable[[], bool],
         decide: Callable[[GroupPoll | None], _T | None],
         *,
         empty_at: float | None = None,
-    ) -> _T | None:
+    ) -> Generator[Pause, None, _T | None]:
         """Poll the group until `decide` has an answer; return it, or None if the agent is no longer wanted."""
         group = self._parts.group
-        self._poller.watch(group, wake.set, empty_at=empty_at)
+        self._poller.watch(group, wake, empty_at=empty_at)
         try:
             while is_wanted():
                 answer = decide(self._poller.latest(group))
@@ -105,8 +107,7 @@ class ConsumerWait:
                     return answer
                 # a request ends without an event, as a pause after a back-off does
                 waits = self._reporter.role == WAITING and not self._reporter.paused()
-                wake.wait(None if waits else _BACK_OFF_CHECK_SECONDS)
-                wake.clear()
+                yield Pause(None if waits else _BACK_OFF_CHECK_SECONDS)
         finally:
             self._poller.unwatch(group)
         return None

@@ -1,12 +1,13 @@
-"""One thread per group: runs one membership after the other while this agent is the active one for the group.
+"""Leads one group: runs one membership after the other while this agent is the active one for the group.
 
-`agent.leading.session` has the logic within a membership; this module has its connection, pauses after failures,
-handing over to another agent, and stopping.
+`agent.leading.session` has the logic within a membership; this module has pauses after failures, handing over to
+another agent, and stopping. The leaders of all groups share threads and a client.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Generator, Iterator
 from functools import cache
 from typing import Final
 
@@ -31,7 +32,7 @@ from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.refusals import explained, is_refusal
 from samerack.common.attempts import REQUESTS, Attempts
 from samerack.common.errors import AgentError
-from samerack.common.service import Service
+from samerack.common.shared_threads import Pause, SharedService, SharedThreads
 from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner
 
@@ -47,7 +48,7 @@ _NOT_ACCEPTED: Final = (
 """Brokers do not accept the agent as a member with its settings."""
 
 
-class GroupLeader(Service):
+class GroupLeader(SharedService):
     """Leads one consumer group whenever this agent is elected for it."""
 
     is_awaited = True
@@ -56,20 +57,21 @@ class GroupLeader(Service):
         self,
         parts: GroupParts,
         *,
+        threads: SharedThreads,
         client: SharedClient,
         poller: GroupPoller,
         leadership: LeadershipState | None = None,
         hand_over_seconds: float = 0.0,
         empty_at: float | None = None,
     ) -> None:
-        """Prepare; `start` starts the thread.
+        """Prepare; `start` begins to lead the group.
 
-        The members of all groups share `client`. `poller` describes the group while the agent stays outside because it
-        has no consumers; without `leadership` this agent leads the group. `stop` lets the agent stay for
-        `hand_over_seconds` until another one, if there is one, has taken the membership over. `empty_at`: when the
+        The leaders of all groups share `threads` and `client`. `poller` describes the group while the agent stays
+        outside because it has no consumers; without `leadership` this agent leads the group. `stop` lets the agent stay
+        for `hand_over_seconds` until another one, if there is one, has taken the membership over. `empty_at`: when the
         group certainly had no members, monotonic seconds.
         """
-        super().__init__(f"group {parts.group}")
+        super().__init__(f"group {parts.group}", threads)
         self.group = parts.group
         self._parts = parts
         self._client = client
@@ -90,7 +92,7 @@ class GroupLeader(Service):
     # called by other threads
 
     def stop_for_successor(self) -> None:
-        """Ask the thread to end; the next process of this agent continues the membership, if it is static."""
+        """Ask the leader to end; the next process of this agent continues the membership, if it is static."""
         self._has_successor = True
         membership = self._membership
         if membership is not None:
@@ -98,7 +100,7 @@ class GroupLeader(Service):
         super().stop()
 
     def stop(self) -> None:
-        """Ask the thread to leave the group, or to hand the membership over, and end."""
+        """Ask the leader to leave the group, or to hand the membership over, and end."""
         self._responsibility.hand_over(self._hand_over_seconds)
         membership = self._membership
         if membership is not None:
@@ -111,7 +113,7 @@ class GroupLeader(Service):
         return self._parts.takeovers.request.progress
 
     def take_over(self, *, dry_run: bool) -> Progress:
-        """Ask the thread to take the lead over, or only for the gain of that; see `TakeoverRequest.ask`."""
+        """Ask the leader to take the lead over, or only for the gain of that; see `TakeoverRequest.ask`."""
         progress = self._parts.takeovers.request.ask(dry_run=dry_run)
         self.wake()
         return progress
@@ -137,12 +139,23 @@ class GroupLeader(Service):
         deadline = self._parts.settings.leading.deadline_seconds
         return since is not None and time.monotonic() - since > deadline + _OVERDUE_SECONDS
 
-    # the thread
+    # its work
 
-    def turn(self) -> float:
+    def work(self) -> Iterator[Pause]:
+        """Run one membership after the other, and listen no more once asked to stop: the agent may run on."""
+        while not self._stopping.is_set():
+            seconds = yield from self._run_membership()
+            if not self._stopping.is_set():
+                # only an agent that is not active for the group waits for an election
+                yield Pause(seconds, may_hurry=not self._responsibility.is_active())
+        self._parts.watch.unlisten(self.wake)
+        self._parts.watch.show_interest(self.group, frozenset())
+        self._leadership.unlisten(self.wake)
+
+    def _run_membership(self) -> Generator[Pause, None, float]:
         """Run one membership; return the pause after it. Every error is counted, logged and followed by a retry."""
         try:
-            self._stay()
+            yield from self._stay()
         except BackOffError as error:
             self._back_off(error)
         except AssignmentError as error:
@@ -164,24 +177,14 @@ class GroupLeader(Service):
                 return TURN_SECONDS  # the next consumers may join soon
         return _RETRY_SECONDS
 
-    def ended(self) -> None:
-        """Listen no more: a group that has ceased to exist is dropped while the agent runs on."""
-        self._parts.watch.unlisten(self.wake)
-        self._parts.watch.show_interest(self.group, frozenset())
-        self._leadership.unlisten(self.wake)
-
-    def rest(self, seconds: float) -> None:
-        """Wait for the next membership; only an agent that is not active for the group waits for an election."""
-        (self._stopping if self._responsibility.is_active() else self._wake).wait(seconds)
-
     def _back_off(self, error: BackOffError) -> None:
         self.reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
 
-    def _stay(self) -> None:
+    def _stay(self) -> Generator[Pause, None, None]:
         """Run one membership, while this agent is the active one and the group has consumers."""
         if self._responsibility.is_fenced:
-            self._wait_fenced()
-        poll = self._consumers.wait(self._wake, lambda: self._is_wanted() and not self._stopping.is_set())
+            yield from self._wait_fenced()
+        poll = yield from self._consumers.wait(self.wake, lambda: self._is_wanted() and not self._stopping.is_set())
         if poll is None:
             return
         sighting = Sighting(at=time.monotonic(), empty_at=poll.empty_at, members=poll.member_ids)
@@ -190,9 +193,10 @@ class GroupLeader(Service):
         session = Session(self._parts, membership, sighting)
         try:
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
-                self._turn(session, membership)
+                pause = self._turn(session, membership)
                 while membership.kept_waiting:
                     self.reporter.metrics.answered(self.group, membership.kept_waiting.pop(0))
+                yield pause
         except kafka_errors.FencedInstanceIdError:
             self._give_way()
         except EndedError:
@@ -205,14 +209,15 @@ class GroupLeader(Service):
             self._membership = None
             membership.close()
 
-    def _wait_fenced(self) -> None:
+    def _wait_fenced(self) -> Generator[Pause, None, None]:
         """Wait until no other agent has the membership, or until an election has decided anew."""
         responsibility = self._responsibility
-        if self._consumers.wait_fenced(
-            self._wake,
+        may_return = yield from self._consumers.wait_fenced(
+            self.wake,
             lambda: responsibility.is_fenced and not self._stopping.is_set(),
             lambda is_free: responsibility.may_return(is_free=is_free),
-        ):
+        )
+        if may_return:
             responsibility.end_fence()
 
     def _new_membership(self) -> Membership:
@@ -230,8 +235,8 @@ class GroupLeader(Service):
             wake=self.wake,
         )
 
-    def _turn(self, session: Session, membership: Membership) -> None:
-        """Run one turn and the pause after it; an error after which the membership is still valid causes only a pause.
+    def _turn(self, session: Session, membership: Membership) -> Pause:
+        """Run one turn; return the pause after it. A failed turn after which the membership is still valid causes one.
 
         Leaving and joining again would cost all members two rebalances.
 
@@ -247,13 +252,11 @@ class GroupLeader(Service):
             pause = max(TURN_SECONDS, self._turns.pause_seconds)
             self.reporter.failed("kafka", error, pause)
             session.recover()
-            self._stopping.wait(pause)
-            return
+            return Pause(pause, may_hurry=False)
         self._turns.succeeded()
         if (failure := membership.take_failure()) is not None:
             self.reporter.failed("kafka", failure, pause)
-        self._wake.wait(pause)
-        self._wake.clear()
+        return Pause(pause)
 
     def _is_wanted(self) -> bool:
         """Return whether this agent is the active one for the group; end requests whose time is over."""

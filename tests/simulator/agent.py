@@ -34,13 +34,14 @@ from samerack.agent.policy.back_off_causes import Cause
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import client, connections, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
+from samerack.common.shared_threads import SharedThreads
 from samerack.events import EventLog
 from samerack.settings.all_settings import Settings
 from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.loop import SimulatedConnections, VirtualLoop
 from tests.simulator.membership import ObservedMembership, polling
 from tests.simulator.place import RACKS, Watch
-from tests.simulator.process import Process, Signal
+from tests.simulator.process import Killed, Process, Signal
 
 GROUP: Final = "orders"
 _EPOCH: Final = 1_750_000_000.0
@@ -159,6 +160,7 @@ def build(
             )
         leader = GroupLeader(
             parts,
+            threads=SharedThreads(GROUP),
             client=client.SharedClient(for_kafka_python(settings.kafka)),
             poller=polling(process),
             leadership=led_by,
@@ -183,6 +185,20 @@ def build(
     finally:
         Process.current = before
     return leader
+
+
+def run(leader: GroupLeader) -> None:
+    """Do the leader's work on its process, without threads."""
+    inside: Any = leader
+    steps: Any = leader.work()
+    pause = next(steps, None)
+    while pause is not None:
+        try:
+            (inside._wake if pause.may_hurry else inside._stopping).wait(pause.seconds)
+        except Killed as killed:
+            steps.throw(killed)  # its work ends where it waits
+        leader.resume(pause)
+        pause = next(steps, None)
 
 
 def _current() -> Process:

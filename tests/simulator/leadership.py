@@ -41,6 +41,10 @@ class SimulatedLeadership:
         """Call this listener after each election."""
         self._listeners.append(listener)
 
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Call this listener no more."""
+        self._listeners = [one for one in self._listeners if one != listener]
+
     def take(self, verdict: Verdict) -> None:
         """Take the verdict of an election."""
         self.verdict = verdict

@@ -85,6 +85,10 @@ class Watch:
         """Call this listener after each poll that changed the settled cluster."""
         self._listeners.append(listener)
 
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Call this listener no more."""
+        self._listeners = [one for one in self._listeners if one != listener]
+
     def show_interest(self, group: str, topics: frozenset[str]) -> None:  # noqa: ARG002 - there is one group
         """Poll these topics from now on."""
         if topics != self._interest:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from samerack.agent.leading.group_memory import GroupMemory
@@ -14,7 +15,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.policy import Reason
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.settings.election import SupervisorSettings
-from tests.simulator.agent import build, settings_of
+from tests.simulator.agent import build, run, settings_of
 from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.network import Host
 from tests.simulator.place import Watch
@@ -170,7 +171,7 @@ class SupervisedAgent:
         self.process, self.leader = process, leader
         self._notified = []
         self._invariants.note(f"{self.name} has a process")
-        process.run(leader.run, self._ends)
+        process.run(partial(run, leader), self._ends)
 
     def _ends(self) -> None:
         """The leader has returned, and the process ends."""

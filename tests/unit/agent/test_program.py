@@ -134,7 +134,7 @@ def test_a_leader_polls_its_group_from_when_it_had_no_members(monkeypatch: pytes
 
     monkeypatch.setattr(parts.poller, "watch", watch)
     parts.led.add("found-1", empty_at=5.0)
-    parts.led["found-1"].turn()
+    next(parts.led["found-1"].work())
     assert polled == [("found-1", 5.0)]
 
 

@@ -16,6 +16,7 @@ from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
+from samerack.common.shared_threads import SharedThreads
 from samerack.events import EventLog
 from samerack.settings.all_settings import Settings
 from tests.unit.cluster.scripted_broker import ScriptedBroker
@@ -52,7 +53,7 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
         metrics=metrics,
         events=EventLog(),
     )
-    return GroupLeader(parts, client=client, poller=poller)
+    return GroupLeader(parts, threads=SharedThreads(group), client=client, poller=poller)
 
 
 def reporter_of(*, metrics: Metrics | None = None, events: EventLog | None = None) -> GroupReporter:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Generator
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -18,11 +18,13 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
+from samerack.common.shared_threads import Pause
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.all_settings import Settings
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
 
+_T = TypeVar("_T")
 SETTINGS = Settings(kafka={"bootstrap.servers": "h:1"})
 OWN = member("samerack-1", instance_id=SETTINGS.leading.instance_id)
 CONSUMER = member("c-1", "clicks")
@@ -49,6 +51,19 @@ class _Polls:
         return (self._polls.pop(0) if len(self._polls) > 1 else self._polls[0]) if self._polls else None
 
 
+def _no_wake() -> None:
+    pass
+
+
+def _finished(waiting: Generator[Pause, None, _T]) -> _T:
+    """What a wait returns, whose pauses are over at once."""
+    while True:
+        try:
+            next(waiting)
+        except StopIteration as ended:
+            return cast(_T, ended.value)
+
+
 def _wait(polls: _Polls, reporter: GroupReporter, empty_at: float | None = None) -> ConsumerWait:
     """A wait that must make no membership."""
     unused: dict[str, Any] = dict.fromkeys(("assigning", "evictions", "position", "takeovers", "requests"))
@@ -62,7 +77,7 @@ def _wait(polls: _Polls, reporter: GroupReporter, empty_at: float | None = None)
         evaluator=cast(Any, SimpleNamespace(policy_status=status)),
         **unused,
     )
-    return ConsumerWait(parts, cast(Any, polls), lambda _: pytest.fail("a membership was made"), empty_at=empty_at)
+    return ConsumerWait(parts, cast(Any, polls), lambda: pytest.fail("a membership was made"), empty_at=empty_at)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +94,7 @@ def test_a_group_without_consumers_is_waited_for(
 ) -> None:
     """A name that does not exist is warned of, and in status and metrics until it is seen; consumers end the wait."""
     metrics, polls = Metrics(), _Polls(*views)
-    _wait(polls, reporter_of(metrics=metrics)).wait(threading.Event(), lambda: polls.now < len(views))
+    _finished(_wait(polls, reporter_of(metrics=metrics)).wait(_no_wake, lambda: polls.now < len(views)))
     assert [(one.role, one.state, one.why) for one in metrics.board.all()] == shown
     assert capsys.readouterr().out.count(MISSING) == any(view.state == "Dead" for view in views)
     missing = metrics.registry.get_sample_value("samerack_group_reason", {"group": "orders", "why": MISSING})
@@ -90,9 +105,9 @@ def test_a_standby_keeps_the_time_when_a_group_was_empty_until_it_is_elected() -
     """Several agents find a new group by its pattern at about the same time; the poller needs that time once."""
     polls = _Polls(group(CONSUMER))
     wait = _wait(polls, reporter_of(), empty_at=5.0)
-    assert wait.wait(threading.Event(), lambda: False) is None
+    assert _finished(wait.wait(_no_wake, lambda: False)) is None
     for _ in range(2):
-        wait.wait(threading.Event(), lambda: True)
+        _finished(wait.wait(_no_wake, lambda: True))
     assert polls.empty_at == [5.0, None]
 
 
@@ -139,9 +154,10 @@ class _Fenced:
             self.now = began + polls.now
             return self.responsibility.is_fenced and polls.now < seconds
 
-        if not _wait(polls, self.reporter).wait_fenced(
-            threading.Event(), wanted, lambda is_free: self.responsibility.may_return(is_free=is_free)
-        ):
+        wait = _wait(polls, self.reporter).wait_fenced(
+            _no_wake, wanted, lambda is_free: self.responsibility.may_return(is_free=is_free)
+        )
+        if not _finished(wait):
             return None
         self.responsibility.end_fence()
         assert (self.responsibility.is_active(), self.reporter.role) == (True, OUTSIDE)
