@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
+from inspect import signature
 
 from lab.benchmarks.shared import keep, machine, write_pages
 
@@ -25,10 +26,16 @@ def main(arguments: list[str]) -> None:
         )  # only the one that is named: they need Java, Go, Spark or Kafka
         parser = argparse.ArgumentParser(prog=f"scripts/bench {name}", description=module.__doc__)
         for part, (measure, _) in module.PARTS.items():
-            parser.add_argument(f"--{part}", action="store_true", help=measure.__doc__.partition("\n")[0])
+            text = measure.__doc__.partition("\n")[0]
+            if sizes := signature(measure).parameters:
+                most = next(iter(sizes.values())).default
+                parser.add_argument(f"--{part}", nargs="?", type=int, const=most, metavar="COUNT", help=text)
+            else:
+                parser.add_argument(f"--{part}", action="store_true", help=text)
         given = vars(parser.parse_args(arguments[1:]))
         for part in [part for part in given if given[part]] or module.PARTS:
-            keep(name, part, {"machine": machine(), **module.PARTS[part][0]()})
+            size = [given[part]] if isinstance(given[part], int) and given[part] is not True else []
+            keep(name, part, {"machine": machine(), **module.PARTS[part][0](*size)})
     write_pages()
 
 

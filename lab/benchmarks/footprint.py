@@ -18,11 +18,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from lab.benchmarks import many_partitions
+from lab.benchmarks.led_groups import lead
 from lab.benchmarks.many_groups import GROUPS, PER_TOPIC, PROPERTIES, Groups, create_topics, feed
-from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
+from lab.benchmarks.shared import Found, Parts, measured_on, memory, processor_seconds, show_progress, table
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.cluster import Cluster
@@ -50,25 +49,6 @@ _MOST: Final = 600
 """MiB."""
 _SIZES: Final = "memory|MiB|of it private|aim"
 _COMMANDS: Final = ("--help", "rack", "health", "decode assignment 000000000000ffffffff")
-
-
-def _tree(pid: int) -> list[psutil.Process]:
-    return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-
-
-def _memory(pid: int) -> dict[str, int]:
-    """Return the bytes of a process and its children: the sum, and what of it is in no file."""
-    found = {"pss_bytes": 0, "anonymous_bytes": 0}
-    for process in _tree(pid):
-        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
-        sizes = {line.split()[0]: int(line.split()[1]) * 1024 for line in lines}
-        found["pss_bytes"] += sizes["Pss:"]
-        found["anonymous_bytes"] += sizes["Pss_Anon:"]
-    return found
-
-
-def _processor_seconds(pid: int) -> float:
-    return sum(sum(process.cpu_times()[:2]) for process in _tree(pid))
 
 
 def _command_seconds(words: str) -> float:
@@ -127,8 +107,8 @@ def sidecars() -> Found:
             with _agent(cluster, folder, "second", settings={}) as standby:
                 standby.wait_role("standby")
                 time.sleep(_SETTLE_SECONDS)
-                found["standby"] = _memory(standby.process.pid)
-                found["leader"] = _memory(leader.process.pid)
+                found["standby"] = memory(standby.process.pid)
+                found["leader"] = memory(leader.process.pid)
             # `health` asks the leader, at the default port
             found["commands"] = {words: min(_command_seconds(words) for _ in range(RUNS)) for words in _COMMANDS}
     return found
@@ -147,14 +127,14 @@ def observer() -> Found:
         with _agent(cluster, Path(folder), "observer", settings=settings, groups=()) as agent:
             pid = agent.process.pid
             agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready")
-            begun, peak = _cycle(agent, 1, _memory(pid))
-            spent, count = _processor_seconds(pid), begun
+            begun, peak = _cycle(agent, 1, memory(pid))
+            spent, count = processor_seconds(pid), begun
             for turn in range(_CYCLES):
                 feed(cluster.bootstrap)
                 groups.commit(turn + 1)
                 count, peak = _cycle(agent, count + 1, peak)
                 show_progress(f"{count:.0f} cycles, {peak['pss_bytes'] / _MIB:.0f} MiB")
-            seconds = (_processor_seconds(pid) - spent) / (count - begun)
+            seconds = (processor_seconds(pid) - spent) / (count - begun)
         wire.close()
     return {
         "groups": GROUPS,
@@ -162,6 +142,11 @@ def observer() -> Found:
         "memory": peak,
         "cycle_processor_seconds": round(seconds, 2),
     }
+
+
+def leader(groups: int = 1000) -> Found:
+    """Measure an agent that leads many groups of three members."""
+    return lead(groups)
 
 
 def hour() -> Found:
@@ -177,17 +162,17 @@ def hour() -> Found:
             if process.poll() is not None:
                 raise SystemExit(f"the simulated agent ended with {process.returncode} before its first poll")
             time.sleep(_SAMPLE_SECONDS)
-        found["begin"] = peak = _memory(process.pid)
-        begun = _processor_seconds(process.pid)
+        found["begin"] = peak = memory(process.pid)
+        begun = processor_seconds(process.pid)
         while passed[-1] < _HOUR_SECONDS and process.poll() is None:
             time.sleep(_SAMPLE_SECONDS)
-            now = _memory(process.pid)
+            now = memory(process.pid)
             peak = max(peak, now, key=lambda one: one["pss_bytes"])
             if "half" not in found and passed[-1] >= _HOUR_SECONDS / 2:
                 found["half"] = peak
                 show_progress(f"half an hour, {len(passed) - 1} polls, {peak['pss_bytes'] / _MIB:.0f} MiB")
         found["polls"] = len(passed) - 1
-        found["poll_processor_seconds"] = round((_processor_seconds(process.pid) - begun) / found["polls"], 2)
+        found["poll_processor_seconds"] = round((processor_seconds(process.pid) - begun) / found["polls"], 2)
         if process.stdin is not None:
             process.stdin.close()
         reading.join()
@@ -206,7 +191,7 @@ def _cycle(agent: AgentProcess, min_cycles: float, peak: dict[str, int]) -> tupl
         if count >= min_cycles:
             return count, peak
         while time.monotonic() < asked:
-            peak = max(peak, _memory(agent.process.pid), key=lambda found: found["pss_bytes"])
+            peak = max(peak, memory(agent.process.pid), key=lambda found: found["pss_bytes"])
             time.sleep(0.2)
     raise SystemExit(f"the observer took longer than {_CYCLE_LIMIT_SECONDS:.0f} s for a cycle")
 
@@ -239,6 +224,19 @@ def _show_observer(found: Found) -> str:
     )
 
 
+def _show_leader(found: Found) -> str:
+    size = _size(f"leader of {found['groups']:,} groups of three members", found["memory"], 300)
+    rows = [
+        ("processor cores, while nothing happens", f"{found['cores']:.2f}", "1"),
+        ("threads", str(found["threads"]), ""),
+        ("lines of a scrape for each group", f"{found['scrape_lines'] / found['groups']:.1f}", "30"),
+        ("seconds of a scrape", f"{found['scrape_seconds']:.2f}", "0.5"),
+        ("groups led from their first generation", f"{found['born_led']:,}", ""),
+        ("seconds until all are led again after the restart of a broker", f"{found['again_seconds']:.1f}", "10"),
+    ]
+    return f"{table(_SIZES, [size])}\n\n{table('what|measured|aim', rows)}\n\n{measured_on(found)}"
+
+
 def _show_hour(found: Found) -> str:
     about = f"{{}} of polls of {found['partitions']:,} logs, highest"
     rows = [
@@ -256,5 +254,6 @@ def _show_hour(found: Found) -> str:
 PARTS: Final[Parts] = {
     "sidecars": (sidecars, _show_sidecars),
     "observer": (observer, _show_observer),
+    "leader": (leader, _show_leader),
     "hour": (hour, _show_hour),
 }

@@ -18,6 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import psutil
+
 Found: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Mapping[str, tuple[Callable[[], Found], Callable[[Found], str]]]
 
@@ -83,6 +85,27 @@ def machine() -> dict[str, str]:
 def measured_on(found: Found) -> str:
     """Return the sentence on the machine of a result."""
     return f"Measured on {', '.join(f'{name} {value}' for name, value in found['machine'].items())}."
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """Return a process and its children."""
+    return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+
+
+def memory(pid: int) -> dict[str, int]:
+    """Return the bytes of a process and its children: the sum, and what of it is in no file."""
+    found = {"pss_bytes": 0, "anonymous_bytes": 0}
+    for process in tree(pid):
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
+        sizes = {line.split()[0]: int(line.split()[1]) * 1024 for line in lines}
+        found["pss_bytes"] += sizes["Pss:"]
+        found["anonymous_bytes"] += sizes["Pss_Anon:"]
+    return found
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process and its children until now."""
+    return sum(sum(process.cpu_times()[:2]) for process in tree(pid))
 
 
 def show_progress(what: object) -> None:

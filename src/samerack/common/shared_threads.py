@@ -22,8 +22,8 @@ log = structlog.get_logger("service")
 
 _PATIENCE_SECONDS: Final = 0.01
 """How long a step that is due waits for a thread before one is added."""
-_IDLE_SECONDS: Final = 10.0
-"""A thread without work ends after this time."""
+_MAX_IDLE: Final = 4
+"""Further threads end as soon as no step is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class SharedThreads:
                 self._due_earlier.wait(min(wait_until - now, threading.TIMEOUT_MAX))
 
     def _take_steps(self) -> None:
-        """Take steps that are due, until none was for a while; this thread counts as idle at first."""
+        """Take steps that are due; end if enough other threads are idle. This thread counts as idle at first."""
         while (job := self._next()) is not None:
             try:
                 pause = job.service.run_step(job.steps)
@@ -193,10 +193,10 @@ class SharedThreads:
                     self._begin_pause(job, pause)
 
     def _next(self) -> _Job | None:
-        """Return a job with a step that is due; None if there was none for a while. The thread is not idle then."""
+        """Return a job with a step that is due; None if this thread is not needed. It is not idle after that."""
         with self._lock:
-            if not self._due:
-                self._step_is_due.wait_for(lambda: bool(self._due), _IDLE_SECONDS)
+            while not self._due and self._idle <= _MAX_IDLE:
+                self._step_is_due.wait()
             self._idle -= 1
             if not self._due:
                 return None
