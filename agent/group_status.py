@@ -55,7 +55,8 @@ class GroupStatus:
     breaker_cause: str = ""
     saved_bytes_per_second: float | None = None
     saved_dollars_per_day: float | None = None
-    rack_warnings: int = 0
+    rack_warnings: int | None = None
+    """None for none, so that no line of a scrape says so."""
     why: str = ""
     paused: str = ""
     returned: str = ""

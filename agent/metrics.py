@@ -36,9 +36,7 @@ class Metrics:
         counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
         histogram = partial(Histogram, buckets=_SECONDS, registry=self.registry)
         self.up = gauge("samerack_up", "1 while /readyz answers 200.")
-        self._plan_seconds = histogram(
-            "samerack_plan_seconds", "Time to make a plan, while the group waits.", ["group"]
-        )
+        self._plan_seconds = histogram("samerack_plan_seconds", "Time to make a plan, while a group waits.")
         self._plans = counter(
             "samerack_plans_total",
             "Plans sent, by assignor: optimal, or range where that failed.",
@@ -60,8 +58,7 @@ class Metrics:
         )
         self._join_to_sync = histogram(
             "samerack_join_to_sync_seconds",
-            "Time from JoinGroup to SyncGroup, while the group waits for its leader.",
-            ["group"],
+            "Time from JoinGroup to SyncGroup, while a group waits for its leader.",
         )
         gauge("samerack_memory_bytes", "Resident memory of the worker.").set_function(resident_bytes)
         self._poll_seconds = histogram("samerack_poll_seconds", "Duration of one poll of the cluster.")
@@ -81,39 +78,36 @@ class Metrics:
             self._pod_questions.labels(outcome)
         self.in_rack("", "none")
 
-        self._errors.labels("", WATCH_ERROR)
-        self._suppressed.labels("", BROKER_ABSENT)
+        self._position_rejoins.labels("")
+        for family, values in (
+            (self._plans, ASSIGNORS),
+            (self._rebalances, [reason.value for reason in TRIGGERS]),
+            (self._proposals, [reason.value for reason in TRIGGERS if reason not in EXEMPT]),
+            (self._suppressed, [BROKER_ABSENT, *(reason.value for reason in REFUSALS)]),
+            (self._errors, (WATCH_ERROR, *GROUP_ERRORS)),
+            (self._back_offs, [cause.value for cause in Cause]),
+        ):
+            for value in values:
+                family.labels("", value)  # without a group, to show which there can be
 
     def expect(self, group: str) -> None:
-        """Show a group from the start with its counters at 0: without that 0 a rate misses the first event."""
+        """Show a group from the start.
+
+        Its counters are shown from their first event on: nearly all of them would stay at 0, and an agent may lead a
+        thousand groups.
+        """
         self.board.publish(GroupStatus(group=group))
-        self._plan_seconds.labels(group)
-        self._join_to_sync.labels(group)
-        for cause in Cause:
-            self._back_offs.labels(group, cause.value)
-        self._position_rejoins.labels(group)
-        for assignor in ASSIGNORS:
-            self._plans.labels(group, assignor)
-        for reason in TRIGGERS:
-            self._rebalances.labels(group, reason.value)
-            if reason not in EXEMPT:
-                self._proposals.labels(group, reason.value)
-        for reason in REFUSALS:
-            self._suppressed.labels(group, reason.value)
-        for kind in GROUP_ERRORS:
-            self._errors.labels(group, kind)
 
     def forget(self, group: str) -> None:
         """Show a group no longer that has ceased to exist."""
         self.board.forget(group)
-        seconds = (self._plan_seconds, self._join_to_sync)
         rebalances = (self._plans, self._rebalances, self._proposals, self._suppressed)
-        for family in (*seconds, *rebalances, self._back_offs, self._position_rejoins, self._errors):
+        for family in (*rebalances, self._back_offs, self._position_rejoins, self._errors):
             family.remove_by_labels({"group": group})
 
     def planned(self, group: str, assignor: str, seconds: float) -> None:
         """Record a plan that was made and sent."""
-        self._plan_seconds.labels(group).observe(seconds)
+        self._plan_seconds.observe(seconds)
         self._plans.labels(group, assignor).inc()
 
     def rebalanced(self, group: str, reason: str) -> None:
@@ -132,9 +126,9 @@ class Metrics:
         """Count a failure."""
         self._errors.labels(group, kind).inc()
 
-    def answered(self, group: str, seconds: float) -> None:
+    def answered(self, seconds: float) -> None:
         """Record how long the agent, as the leader, took between the JoinGroup response and SyncGroup."""
-        self._join_to_sync.labels(group).observe(seconds)
+        self._join_to_sync.observe(seconds)
 
     def backed_off(self, group: str, cause: Cause) -> None:
         """Count a back-off of the agent from a group."""

@@ -21,7 +21,7 @@ from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
 from samerack.common.errors import AgentError
-from samerack.common.shared_threads import Pause
+from samerack.common.shared_threads import Rest
 
 _T = TypeVar("_T")
 _BACK_OFF_CHECK_SECONDS: Final = 2.0
@@ -56,7 +56,7 @@ class ConsumerWait:
         self._empty_at = empty_at
         """When the group was empty before the next wait, monotonic seconds; None if that is not known."""
 
-    def wait(self, wake: Callable[[], None], is_wanted: Callable[[], bool]) -> Generator[Pause, None, GroupPoll | None]:
+    def wait(self, wake: Callable[[], None], is_wanted: Callable[[], bool]) -> Generator[Rest, None, GroupPoll | None]:
         """Wait until the group has consumers; return the poll that shows them, or None if no longer wanted.
 
         Raises:
@@ -76,7 +76,7 @@ class ConsumerWait:
 
     def wait_fenced(
         self, wake: Callable[[], None], is_wanted: Callable[[], bool], may_return: Callable[[bool], bool]
-    ) -> Generator[Pause, None, bool]:
+    ) -> Generator[Rest, None, bool]:
         """Wait until the membership may be taken again; return False if no longer wanted.
 
         `may_return` decides, given whether no member of the group has the agent's instance id.
@@ -96,7 +96,7 @@ class ConsumerWait:
         decide: Callable[[GroupPoll | None], _T | None],
         *,
         empty_at: float | None = None,
-    ) -> Generator[Pause, None, _T | None]:
+    ) -> Generator[Rest, None, _T | None]:
         """Poll the group until `decide` has an answer; return it, or None if the agent is no longer wanted."""
         group = self._parts.group
         self._poller.watch(group, wake, empty_at=empty_at)
@@ -107,7 +107,7 @@ class ConsumerWait:
                     return answer
                 # a request ends without an event, as a pause after a back-off does
                 waits = self._reporter.role == WAITING and not self._reporter.paused()
-                yield Pause(None if waits else _BACK_OFF_CHECK_SECONDS)
+                yield Rest(None if waits else _BACK_OFF_CHECK_SECONDS)
         finally:
             self._poller.unwatch(group)
         return None

@@ -32,7 +32,7 @@ from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.refusals import explained, is_refusal
 from samerack.common.attempts import REQUESTS, Attempts
 from samerack.common.errors import AgentError
-from samerack.common.shared_threads import Pause, SharedService, SharedThreads
+from samerack.common.shared_threads import Rest, SharedService, SharedThreads
 from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner
 
@@ -141,18 +141,18 @@ class GroupLeader(SharedService):
 
     # its work
 
-    def work(self) -> Iterator[Pause]:
+    def work(self) -> Iterator[Rest]:
         """Run one membership after the other, and listen no more once asked to stop: the agent may run on."""
         while not self._stopping.is_set():
             seconds = yield from self._run_membership()
             if not self._stopping.is_set():
                 # only an agent that is not active for the group waits for an election
-                yield Pause(seconds, may_hurry=not self._responsibility.is_active())
+                yield Rest(seconds, may_hurry=not self._responsibility.is_active())
         self._parts.watch.unlisten(self.wake)
         self._parts.watch.show_interest(self.group, frozenset())
         self._leadership.unlisten(self.wake)
 
-    def _run_membership(self) -> Generator[Pause, None, float]:
+    def _run_membership(self) -> Generator[Rest, None, float]:
         """Run one membership; return the pause after it. Every error is counted, logged and followed by a retry."""
         try:
             yield from self._stay()
@@ -180,7 +180,7 @@ class GroupLeader(SharedService):
     def _back_off(self, error: BackOffError) -> None:
         self.reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
 
-    def _stay(self) -> Generator[Pause, None, None]:
+    def _stay(self) -> Generator[Rest, None, None]:
         """Run one membership, while this agent is the active one and the group has consumers."""
         if self._responsibility.is_fenced:
             yield from self._wait_fenced()
@@ -195,7 +195,7 @@ class GroupLeader(SharedService):
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 pause = self._turn(session, membership)
                 while membership.kept_waiting:
-                    self.reporter.metrics.answered(self.group, membership.kept_waiting.pop(0))
+                    self.reporter.metrics.answered(membership.kept_waiting.pop(0))
                 yield pause
         except kafka_errors.FencedInstanceIdError:
             self._give_way()
@@ -209,7 +209,7 @@ class GroupLeader(SharedService):
             self._membership = None
             membership.close()
 
-    def _wait_fenced(self) -> Generator[Pause, None, None]:
+    def _wait_fenced(self) -> Generator[Rest, None, None]:
         """Wait until no other agent has the membership, or until an election has decided anew."""
         responsibility = self._responsibility
         may_return = yield from self._consumers.wait_fenced(
@@ -235,7 +235,7 @@ class GroupLeader(SharedService):
             wake=self.wake,
         )
 
-    def _turn(self, session: Session, membership: Membership) -> Pause:
+    def _turn(self, session: Session, membership: Membership) -> Rest:
         """Run one turn; return the pause after it. A failed turn after which the membership is still valid causes one.
 
         Leaving and joining again would cost all members two rebalances.
@@ -252,11 +252,11 @@ class GroupLeader(SharedService):
             pause = max(TURN_SECONDS, self._turns.pause_seconds)
             self.reporter.failed("kafka", error, pause)
             session.recover()
-            return Pause(pause, may_hurry=False)
+            return Rest(pause, may_hurry=False)
         self._turns.succeeded()
         if (failure := membership.take_failure()) is not None:
             self.reporter.failed("kafka", failure, pause)
-        return Pause(pause)
+        return Rest(pause)
 
     def _is_wanted(self) -> bool:
         """Return whether this agent is the active one for the group; end requests whose time is over."""

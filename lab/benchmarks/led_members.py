@@ -23,7 +23,7 @@ TOPICS: Final = 50
 PER_TOPIC: Final = 12
 """Partitions."""
 RACKS: Final = ("rack-a", "rack-b", "rack-c")
-_SECONDS_BETWEEN_GROUPS: Final = 0.03
+_SECONDS_BETWEEN_GROUPS: Final = 0.15
 _SESSION_SECONDS: Final = 45.0
 _HEARTBEAT_SECONDS: Final = 3.0
 _POLL_SECONDS: Final = 20.0
@@ -69,10 +69,10 @@ class _Reader(GroupMember):
 
     def _deal(self, joined: Joined) -> dict[str, bytes]:
         partitions = [(self._topic, number) for number in range(PER_TOPIC)]
-        count = len(joined.members)
+        readers = [name for name, _, metadata in joined.members if metadata[2:6] != bytes(4)]  # with topics
         return {
-            name: encode_assignment(Assignment(partitions=from_pairs(partitions[index::count])))
-            for index, (name, _, _) in enumerate(joined.members)
+            name: encode_assignment(Assignment(partitions=from_pairs(partitions[index :: len(readers)])))
+            for index, name in enumerate(readers)
         }
 
     async def live(self) -> None:

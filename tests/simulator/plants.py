@@ -31,7 +31,7 @@ from samerack.cluster import group_member, joining
 from samerack.cluster import view as cluster
 from samerack.cluster.group_member import Joined
 from samerack.common.attempts import Attempts
-from samerack.common.shared_threads import Pause
+from samerack.common.shared_threads import Rest
 from samerack.planning import members as plan_members
 from samerack.planning import planner, problem
 from samerack.protocol.consumer import encode_subscription
@@ -90,8 +90,8 @@ def _without_deletions(**fields: Any) -> GroupCondition:
     return GroupCondition(**{**fields, "owns_deleted": False})
 
 
-def _turn(_leader: Any, session: Any, _membership: Any) -> Pause:
-    return Pause(session.turn())
+def _turn(_leader: Any, session: Any, _membership: Any) -> Rest:
+    return Rest(session.turn())
 
 
 def _poll(self: Any) -> Any:

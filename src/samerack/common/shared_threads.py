@@ -27,7 +27,7 @@ _MAX_IDLE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Rest:
     """How long a service has nothing to do: at most `seconds` (None: without limit), or until it is asked to stop."""
 
     seconds: float | None
@@ -51,7 +51,7 @@ class SharedService(ABC):
         self._job: _Job | None = None
 
     @abstractmethod
-    def work(self) -> Iterator[Pause]:
+    def work(self) -> Iterator[Rest]:
         """Do all work, on one thread at a time, and yield each pause; end soon once `_stopping` is set."""
 
     def start(self) -> None:
@@ -78,16 +78,16 @@ class SharedService(ABC):
         if self._job is not None:
             self._job.ended.wait(timeout)
 
-    def is_due(self, pause: Pause) -> bool:
+    def is_due(self, pause: Rest) -> bool:
         """Return whether to end this pause before its time."""
         return self._stopping.is_set() or (pause.may_hurry and self._wake.is_set())
 
-    def resume(self, pause: Pause) -> None:
+    def resume(self, pause: Rest) -> None:
         """Forget the wake that has ended this pause: a later one counts for the next."""
         if pause.may_hurry:
             self._wake.clear()
 
-    def run_step(self, steps: Iterator[Pause]) -> Pause | None:
+    def run_step(self, steps: Iterator[Rest]) -> Rest | None:
         """Go on with the work until its next pause; return that, or None if the work has ended."""
         return self._log_context.run(lambda: next(steps, None))
 
@@ -98,7 +98,7 @@ class _Job:
     def __init__(self, service: SharedService) -> None:
         self.service = service
         self.steps = service.work()
-        self.pause: Pause | None = None
+        self.pause: Rest | None = None
         """The present pause; None while a step is due or under way."""
         self.due_at = 0.0
         """When the present pause ends, or the step was due (monotonic seconds)."""
@@ -146,7 +146,7 @@ class SharedThreads:
         self._due.append(job)
         (self._step_is_due if self._idle else self._due_earlier).notify()
 
-    def _begin_pause(self, job: _Job, pause: Pause) -> None:
+    def _begin_pause(self, job: _Job, pause: Rest) -> None:
         """Begin a pause, which may be over at once; the lock is held."""
         job.pause = pause
         if pause.seconds == 0 or job.service.is_due(pause):

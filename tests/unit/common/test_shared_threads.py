@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from samerack.common.shared_threads import Pause, SharedService, SharedThreads
+from samerack.common.shared_threads import Rest, SharedService, SharedThreads
 
 WAIT_SECONDS = 10.0
 
@@ -15,7 +15,7 @@ WAIT_SECONDS = 10.0
 class _Counting(SharedService):
     """Counts its steps, and may wait in one for as long as a test wants."""
 
-    def __init__(self, threads: SharedThreads, pause: Pause, name: str = "counting") -> None:
+    def __init__(self, threads: SharedThreads, pause: Rest, name: str = "counting") -> None:
         super().__init__(name, threads)
         self._pause = pause
         self.steps = 0
@@ -23,7 +23,7 @@ class _Counting(SharedService):
         self.may_go_on = threading.Event()
         self.may_go_on.set()
 
-    def work(self) -> Iterator[Pause]:
+    def work(self) -> Iterator[Rest]:
         """Take one step after the other."""
         while not self._stopping.is_set():
             self.steps += 1
@@ -48,12 +48,12 @@ def _end(*services: _Counting) -> None:
 def test_a_service_that_is_kept_waiting_delays_no_other() -> None:
     """Steps that block take a thread each, and others get threads of their own."""
     threads = SharedThreads("test")
-    slow = [_Counting(threads, Pause(None)) for _ in range(8)]
+    slow = [_Counting(threads, Rest(None)) for _ in range(8)]
     for one in slow:
         one.may_go_on.clear()
         one.start()
     assert all(one.takes(1) for one in slow)
-    quick = _Counting(threads, Pause(0.01))
+    quick = _Counting(threads, Rest(0.01))
     quick.start()
     assert quick.takes(5)
     _end(quick, *slow)
@@ -63,7 +63,7 @@ def test_many_services_take_few_threads() -> None:
     """Services that pause hold no thread."""
     before = threading.active_count()
     threads = SharedThreads("test")
-    services = [_Counting(threads, Pause(0.05)) for _ in range(500)]
+    services = [_Counting(threads, Rest(0.05)) for _ in range(500)]
     for one in services:
         one.start()
     assert all(one.takes(3) for one in services)
@@ -73,7 +73,7 @@ def test_many_services_take_few_threads() -> None:
 
 def test_a_wake_ends_a_pause_and_counts_once() -> None:
     """A service that is woken during a step skips the pause after it."""
-    service = _Counting(SharedThreads("test"), Pause(None))
+    service = _Counting(SharedThreads("test"), Rest(None))
     service.may_go_on.clear()
     service.start()
     assert service.takes(1)
@@ -88,7 +88,7 @@ def test_a_wake_ends_a_pause_and_counts_once() -> None:
 
 def test_a_pause_that_must_not_hurry_ends_in_its_time_or_with_a_stop() -> None:
     """After a failure no event starts the next attempt earlier."""
-    service = _Counting(SharedThreads("test"), Pause(None, may_hurry=False))
+    service = _Counting(SharedThreads("test"), Rest(None, may_hurry=False))
     service.start()
     assert service.takes(1)
     service.wake()
@@ -101,12 +101,12 @@ def test_an_error_that_nothing_handles_ends_only_its_service(capsys: pytest.Capt
     """The thread goes on with other services, and the error is logged."""
 
     class Breaks(_Counting):
-        def work(self) -> Iterator[Pause]:
-            yield Pause(0)
+        def work(self) -> Iterator[Rest]:
+            yield Rest(0)
             raise ValueError("unforeseen")
 
     threads = SharedThreads("test")
-    breaks, other = Breaks(threads, Pause(0), "breaks"), _Counting(threads, Pause(0.01))
+    breaks, other = Breaks(threads, Rest(0), "breaks"), _Counting(threads, Rest(0.01))
     breaks.start()
     other.start()
     breaks.join(WAIT_SECONDS)

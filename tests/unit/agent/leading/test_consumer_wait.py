@@ -18,7 +18,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
-from samerack.common.shared_threads import Pause
+from samerack.common.shared_threads import Rest
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.all_settings import Settings
 from tests.unit.agent.leading.scripted import reporter_of
@@ -55,7 +55,7 @@ def _no_wake() -> None:
     pass
 
 
-def _finished(waiting: Generator[Pause, None, _T]) -> _T:
+def _finished(waiting: Generator[Rest, None, _T]) -> _T:
     """What a wait returns, whose pauses are over at once."""
     while True:
         try:
