@@ -90,7 +90,7 @@ def _ask_for_a_streams_plan(agent: AgentProcess) -> None:
     case = random_case(2, "ha")
     address = agent.url
     rejected = {"version": 1, "application": STREAMS, "plan": "x", "error": "MISSING_PROCESS_ID"}
-    for path, body in (("assign", question_of(case, STREAMS)), ("computed", rejected)):
+    for path, body in ((f"assign?application={STREAMS}", question_of(case, STREAMS)), ("computed", rejected)):
         asked = Request(  # noqa: S310 - the agent's own address
             f"{address}/v1/streams/{path}", json.dumps(body).encode(), {"content-type": "application/json"}
         )
