@@ -55,8 +55,6 @@ class GroupStatus:
     breaker_cause: str = ""
     saved_bytes_per_second: float | None = None
     saved_dollars_per_day: float | None = None
-    rack_warnings: int | None = None
-    """None for none, so that no line of a scrape says so."""
     why: str = ""
     paused: str = ""
     returned: str = ""
@@ -127,7 +125,6 @@ _GAUGES = (
         "saved_bytes_per_second",
     ),
     ("samerack_possible_saving_dollars_per_day", "Dollars per day of those bytes.", "saved_dollars_per_day"),
-    ("samerack_rack_warnings", "Kinds of rack names that can never match.", "rack_warnings"),
 )
 
 

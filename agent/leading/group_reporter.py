@@ -293,7 +293,6 @@ class GroupReporter:
                 breaker_cause=policy_status.breaker.cause,
                 saved_bytes_per_second=policy_status.saved_bytes_per_second,
                 saved_dollars_per_day=policy_status.saved_dollars_per_day,
-                rack_warnings=len(warnings) or None,
                 why=self._why(self.role),
                 paused=self.paused(),
                 returned=self.returned(view) if self.role == FOLLOWING else "",
