@@ -38,7 +38,9 @@ class EventLog:
 
     def __post_init__(self) -> None:
         """Create the empty log."""
-        self._ring: deque[Event] = deque(maxlen=self.max_events)
+        self._all: deque[Event] = deque()
+        self._of_group: dict[str, deque[Event]] = {}
+        """The same events by group: each group that is led asks for its own again and again."""
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Call `listener` (quick, from whatever thread adds) with every event from now on."""
@@ -47,13 +49,25 @@ class EventLog:
     def remember(self, events: Iterable[Event]) -> None:
         """Add stored events of former runs, the oldest first; listeners are not called."""
         with self._lock:
-            present = tuple(self._ring)
+            present = tuple(self._all)
             known = {event.id for event in present}
             former = tuple(event for event in events if event.id not in known)
             self._former |= {event.id for event in former}
-            self._ring.clear()
-            self._ring.extend(former)
-            self._ring.extend(present)
+            self._all.clear()
+            self._of_group.clear()
+            for event in (*former, *present):
+                self._append(event)
+
+    def _append(self, event: Event) -> None:
+        """Append an event, in place of the oldest one if there are as many as may be; the lock is held."""
+        self._all.append(event)
+        self._of_group.setdefault(event.group, deque()).append(event)
+        if len(self._all) > self.max_events:
+            oldest = self._all.popleft()
+            rest = self._of_group[oldest.group]
+            rest.popleft()
+            if not rest:
+                del self._of_group[oldest.group]
 
     def add(self, kind: Kind, group: str = "", *, ago: float = 0.0, **fields: Any) -> Event:
         """Add an event that happened now or `ago` seconds before; "" is the group of what concerns the agent.
@@ -71,7 +85,7 @@ class EventLog:
             **fields,
         )
         with self._lock:
-            self._ring.append(event)
+            self._append(event)
         if self.metrics is not None:
             self.metrics.happened(kind)
         for listener in self._listeners:
@@ -92,12 +106,12 @@ class EventLog:
         `since` is in seconds since 1970; `former`: only those of former runs, see `remember`.
         """
         with self._lock:
-            kept, remembered = tuple(self._ring), self._former
+            kept = tuple(self._all if group is None else self._of_group.get(group, ()))
+            remembered = self._former
         found = [
             event
             for event in reversed(kept)
-            if group in (None, event.group)
-            and event.at >= since
+            if event.at >= since
             and (not kinds or event.kind in kinds)
             and (not former or event.id in remembered)
         ]
