@@ -23,7 +23,7 @@ TOPICS: Final = 50
 PER_TOPIC: Final = 12
 """Partitions."""
 RACKS: Final = ("rack-a", "rack-b", "rack-c")
-_SECONDS_BETWEEN_GROUPS: Final = 0.15
+_SECONDS_BETWEEN_GROUPS: Final = 0.2
 _SESSION_SECONDS: Final = 45.0
 _HEARTBEAT_SECONDS: Final = 3.0
 _POLL_SECONDS: Final = 20.0

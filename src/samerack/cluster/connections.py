@@ -7,6 +7,8 @@ pause where TLS or SASL fails, and loses what a broker says together with the en
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import random
 import socket
 import threading
@@ -120,6 +122,12 @@ class Connections:
         self._refreshes = Attempts(REQUESTS)
         self._refreshed_at = 0.0
         self._closed = False
+        self._sleepers: list[tuple[float, int, Any]] = []
+        """A heap of the moments at which sleeps end (monotonic seconds), each with its future."""
+        self._sleeps = itertools.count()
+        self._alarm: Any = None
+        """The timer for the end of the next sleep."""
+        self._alarm_at = 0.0
 
     # finding brokers
 
@@ -230,6 +238,31 @@ class Connections:
     def call_soon(self, task: Any, *arguments: Any) -> Any:
         """Run a coroutine function on the network thread, from any thread; return a future of what it returns."""
         return self._net.call_soon_with_future(task, *arguments)
+
+    def sleep(self, seconds: float) -> Any:
+        """Return a future that is done after some seconds.
+
+        All sleepers share one timer of the event loop, which goes through all its timers to cancel one, and cancels one
+        with each response.
+        """
+        woken, at = Future(), time.monotonic() + seconds
+        heapq.heappush(self._sleepers, (at, next(self._sleeps), woken))
+        if self._alarm is None or at < self._alarm_at:
+            if self._alarm is not None:
+                self._net.cancel(self._alarm)
+            self._set_alarm(at)
+        return woken
+
+    def _set_alarm(self, at: float) -> None:
+        self._alarm, self._alarm_at = self._net.call_at(at, self._wake), at
+
+    async def _wake(self) -> None:
+        """End all sleeps that are over, and set the timer for the next."""
+        self._alarm = None
+        while self._sleepers and self._sleepers[0][0] <= time.monotonic():
+            heapq.heappop(self._sleepers)[2].success(None)
+        if self._sleepers and self._alarm is None:
+            self._set_alarm(self._sleepers[0][0])
 
     def run_aside(self, function: Callable[[], Any]) -> Any:
         """Run a function on a thread of its own, while the network thread goes on; return a future of its result."""

@@ -533,7 +533,7 @@ class GroupMember:
         """Send heartbeats until the next join, or until the brokers do not know this member any more."""
         pause = self._heartbeat_seconds
         while True:
-            await self._net.sleep(pause)
+            await self._connections.sleep(pause)
             if self._beating is not series or self.state is not MembershipState.STABLE:
                 return
             sent_at = time.monotonic()
