@@ -30,7 +30,7 @@ from samerack.traffic.groups import ListedGroup
 log = structlog.get_logger("groups")
 
 MAX_FOUND: Final = 1000
-"""Each is led by a thread, and its name is in every message of the election, which one record of Kafka must hold."""
+"""The name of each is in every message of the election, which one record of Kafka must hold."""
 _GONE_SECONDS: Final = 600.0
 """A group that has ceased to exist is kept so long: its next consumers are led from the first generation."""
 _LIST_SECONDS: Final = 0.5

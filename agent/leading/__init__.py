@@ -1,6 +1,6 @@
 """Leads one consumer group: keeps what is known of it, decides what to do, and does it.
 
-`leader` has the group's thread, which runs one `session` per membership, turn by turn; `parts` has what outlives them.
+`leader` runs one `session` per membership, turn by turn; `parts` has what outlives them.
 
 - State: `polled_group`, `assigning`, `group_memory`, `group_sizes`, `evictions`, `member_lives`,
   `plan_encoder`, `responsibility`, `takeover_request`, `progress`.

@@ -3,8 +3,8 @@
 It waits only, within the deadline, for the first poll of topics that this process has never seen. A plan covers every
 member and every subscribed topic, or none is made: an agent that cannot plan leaves, and the group leads itself.
 
-The group's thread passes descriptions of the group; the network thread asks for a plan. A lock prevents lost updates
-between the two. Nothing is logged here: the group's thread reports afterwards what was sent.
+The group's leader passes descriptions of the group; another thread asks for a plan. A lock prevents lost updates
+between the two. Nothing is logged here: the group's leader reports afterwards what was sent.
 """
 
 from __future__ import annotations

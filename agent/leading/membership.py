@@ -55,7 +55,7 @@ class Hold(Enum):
 
 
 class Membership(GroupMember):
-    """The agent in one consumer group; one thread drives it."""
+    """The agent in one consumer group; one thread at a time drives it."""
 
     def __init__(  # noqa: PLR0913 - a membership has as many listeners
         self,

@@ -29,7 +29,7 @@ from samerack.planning.coverage import denied_topics_reason, unreadable_member_r
 
 TURN_SECONDS: Final = 0.2
 _RESTING_SECONDS: Final = 1.0
-"""The longest pause in a group that is as it should be: what needs an answer sooner wakes the thread."""
+"""The longest pause in a group that is as it should be: what needs an answer sooner wakes the leader."""
 _COMMITS_SECONDS: Final = 2.0
 _HELD_JOIN_SECONDS: Final = 0.02
 """How long one wait for the JoinGroup response takes while a takeover delays the group."""

@@ -1,6 +1,6 @@
 """One takeover attempt: finds out what happens in each step, and does what the table of transitions names.
 
-The group's thread drives it, one short turn at a time. `agent.leading.takeover_steps` has the table, and
+The group's leader drives it, one short turn at a time. `agent.leading.takeover_steps` has the table, and
 `agent.leading.takeover` the rules of each step.
 """
 

@@ -1,6 +1,6 @@
 """Decides whether the lead of a group is taken over now, on request or by the setting, and starts the attempt.
 
-There is one controller per group; it outlives memberships. The group's thread drives it; other threads use its
+There is one controller per group; it outlives memberships. The group's leader drives it; other threads use its
 `request`. The steps are in `agent.leading.takeover_attempt`, their rules in `agent.leading.takeover`.
 """
 

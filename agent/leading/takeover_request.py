@@ -1,6 +1,6 @@
-"""Requests for a takeover of one group, and its progress: users ask from other threads, the group's thread answers.
+"""Requests for a takeover of one group, and its progress: users ask from other threads, the group's leader answers.
 
-A request that the group's thread does not start in time is refused, so that its user gets an answer.
+A request that the group's leader does not start in time is refused, so that its user gets an answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.progress import UNDER_WAY, Progress, TakeoverOutcome
 
 _ASKED_SECONDS: Final = 5.0
-"""A request that the group's thread has not started by then is refused."""
+"""A request that the group's leader has not started by then is refused."""
 
 
 class TakeoverRequest:
@@ -60,7 +60,7 @@ class TakeoverRequest:
         return progress.number if progress.outcome is TakeoverOutcome.ASKED else progress.number + 1
 
     def extend(self) -> None:
-        """Start the time of the request again: the group's thread works on it."""
+        """Start the time of the request again: the group's leader works on it."""
         self._asked_at = self._clock()
 
     def publish(self, progress: Progress) -> None:

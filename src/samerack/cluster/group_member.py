@@ -406,8 +406,10 @@ class GroupMember:
 
     def _send_own(self, request: Any, seconds: float) -> Any:
         """Send over this member's own connection, which is opened if need be; return a future of the response."""
-        if self._closed or self._coordinator is None:
+        if self._closed:
             raise EndedError(self.group_id)
+        if self._coordinator is None:
+            raise kafka_errors.CoordinatorNotAvailableError(self.group_id)
         own = OwnConnection(self._coordinator, self)
         if own != self._own:
             self._drop_own()

@@ -111,9 +111,7 @@ class EventLog:
         found = [
             event
             for event in reversed(kept)
-            if event.at >= since
-            and (not kinds or event.kind in kinds)
-            and (not former or event.id in remembered)
+            if event.at >= since and (not kinds or event.kind in kinds) and (not former or event.id in remembered)
         ]
         found.sort(key=lambda event: event.at, reverse=True)  # a rebalance is added a moment after it was over
         return tuple(found[:limit])

@@ -61,13 +61,12 @@ def test_a_service_that_is_kept_waiting_delays_no_other() -> None:
 
 def test_many_services_take_few_threads() -> None:
     """Services that pause hold no thread."""
-    before = threading.active_count()
-    threads = SharedThreads("test")
+    threads = SharedThreads("few")
     services = [_Counting(threads, Rest(0.05)) for _ in range(500)]
     for one in services:
         one.start()
     assert all(one.takes(3) for one in services)
-    assert threading.active_count() - before < 50
+    assert sum(one.name == "few" for one in threading.enumerate()) < 50
     _end(*services)
 
 
