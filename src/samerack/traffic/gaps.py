@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from kafka import errors as kafka_errors
@@ -31,7 +32,7 @@ LACKS: Final = {
         "only leaders count as near, unless probed",
         "allow DESCRIBE_CONFIGS on the cluster or set racks.replica_selector",
     ),
-    Family.STATISTICS: ("an application's statistics were refused; its bytes stay estimated", ""),
+    Family.STATISTICS: ("an application's statistics were refused or cut; what was refused stays estimated", ""),
     Family.SCRAPE: ("a client's metrics cannot be read; its bytes stay estimated", ""),
 }
 """What a figure lacks without an answer, and the permission that it needs."""
@@ -67,6 +68,21 @@ def failed(family: Family, where: str, error: Exception | str) -> Gap:
         where=where,
         reason=one_line(error),
         consequence=f"{lacks}; {cure}" if cure else lacks,
+    )
+
+
+HAND_OVER: Final = "hand-over"
+
+
+def handed_over(groups: Sequence[str], *, at: float) -> Gap:
+    """Return the gap before this agent began to measure groups, in seconds since 1970, that another one measured."""
+    begun = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Gap(
+        what=HAND_OVER,
+        refused=False,
+        where=groups[0] if len(groups) == 1 else f"{len(groups)} groups",
+        reason=f"this agent measures since {begun}, another one did before",
+        consequence="what was read between the other agent's last measurement and then is in no figure",
     )
 
 

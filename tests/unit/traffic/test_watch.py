@@ -1,35 +1,37 @@
-"""When the agent measures: as long as it counts groups, or members report to it."""
+"""When the agent measures: as long as it is elected to."""
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
 
-from samerack.election.counting import EVERYTHING, NOTHING, Claims
 from samerack.election.leadership_state import LeadershipState
+from samerack.election.tenure import EVERYTHING, NOTHING, Tenures
 from samerack.settings.loading import load
 from samerack.traffic import watch as watch_module
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import TrafficSnapshot
+from samerack.traffic.statistics import MeasuredElsewhereError
 from samerack.traffic.watch import TrafficWatch
 
 
 class _Elected(LeadershipState):
-    """An agent whose claims a test sets."""
+    """An agent whose tenures a test sets."""
 
     def __init__(self) -> None:
         self.held = NOTHING
 
     @property
-    def claims(self) -> Claims:
+    def tenures(self) -> Tenures:
         """Returns what the test has set."""
         return self.held
 
 
 def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It polls once it is elected or a report needs it, and shows nothing when it stands by again."""
+    """It polls once it is elected, and shows nothing and takes no reports when it stands by again."""
     settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
     leadership, board = _Elected(), TrafficBoard()
     watch = TrafficWatch(
@@ -43,7 +45,7 @@ def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return polls[-1]
 
     monkeypatch.setattr(watch, "poll", poll)
-    assert watch.turn() == settings.traffic.poll_seconds
+    assert watch.turn() == threading.TIMEOUT_MAX
     assert polls == []
     leadership.held = EVERYTHING
     watch.turn()
@@ -52,14 +54,13 @@ def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     watch.turn()
     assert len(polls) == 1
     assert board.latest().cycle == 0
-    watch._asked = True
-    watch.turn()
-    assert len(polls) == 2
+    with pytest.raises(MeasuredElsewhereError, match="does not measure group 'g'"):
+        watch.post("g", b"{}")
     watch.close()
 
 
-def test_claims_hasten_polls_no_more_than_their_length_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each new group of a pattern is a claim: during a hundred births the agent polled all groups twice a second."""
+def test_elections_hasten_polls_no_more_than_their_length_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new group of a pattern is a tenure: during a hundred births the agent polled all groups twice a second."""
     settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
     leadership = _Elected()
     leadership.held = EVERYTHING
