@@ -6,14 +6,16 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from samerack.election.leadership_state import LeadershipState
 from samerack.election.tenure import EVERYTHING, NOTHING, Tenures
 from samerack.settings.loading import load
 from samerack.traffic import watch as watch_module
 from samerack.traffic.board import TrafficBoard
+from samerack.traffic.gaps import HAND_OVER, failed, handed_over
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.snapshot import TrafficSnapshot
+from samerack.traffic.snapshot import Family, TrafficSnapshot
 from samerack.traffic.statistics import MeasuredElsewhereError
 from samerack.traffic.watch import TrafficWatch
 
@@ -80,4 +82,21 @@ def test_elections_hasten_polls_no_more_than_their_length_allows(monkeypatch: py
     watch.rest(pause)
     assert waited == pytest.approx([9 * 0.02])
     assert waited[0] < pause
+    watch.close()
+
+
+def test_a_hand_over_counts_once_and_a_failure_at_each_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has both gaps all the time: the one is an event, and the other one a state."""
+    settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
+    registry = CollectorRegistry()
+    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics(registry), rack_aware=lambda: True)
+    gaps = (handed_over(["g"], at=0.0), failed(Family.PROBE, "t", "timed out"))
+    monkeypatch.setattr(watch._cycle, "turn", lambda **_: TrafficSnapshot(gaps=gaps))
+    for _ in range(3):
+        watch.poll()
+    counted = {
+        what: registry.get_sample_value("samerack_traffic_errors_total", {"family": what})
+        for what in (HAND_OVER, Family.PROBE, Family.SAMPLE)
+    }
+    assert counted == {HAND_OVER: 1, Family.PROBE: 3, Family.SAMPLE: 0}
     watch.close()
