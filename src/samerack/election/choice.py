@@ -48,26 +48,12 @@ def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict
                 responsibility for responsibility in active[member] if len(able[responsibility]) > 1
             ),
             racks=racks if active[member] else {},
-            measuring=_concerning(active[member], measuring),
+            # who observes has to know of all others that lead
+            measuring=measuring if observed_by(active[member]) else measuring & active[member],
             waits=member in waits,
         )
         for member in present
     }
-
-
-def _concerning(active: Iterable[str], measuring: Iterable[str]) -> frozenset[str]:
-    """Return those of `measuring` that decide which groups an agent with the responsibilities `active` measures."""
-    mine = frozenset(active)
-    patterns = observed_by(mine)
-    if not patterns:
-        return mine & frozenset(measuring)
-    return frozenset(
-        responsibility
-        for responsibility in measuring
-        if responsibility in mine
-        or observed_by([responsibility])
-        or any(selects(patterns, group) for group in led_by([responsibility]))
-    )
 
 
 def _measuring(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -> frozenset[str]:

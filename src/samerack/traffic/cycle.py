@@ -130,6 +130,7 @@ class Cycle:
 
     def rest(self) -> None:
         """Forget what was polled: this agent measures nothing, until it begins again."""
+        self._read_rates.forget(self._poller.state.groups)
         self._poller.forget()
         self._window = Window(self._window_seconds)
         self._begun = {}

@@ -90,7 +90,6 @@ class TrafficWatch(Service):
         self._held: AbstractSet[object] = frozenset()
         self._leadership.listen(self._elected)
         self._last_reported: frozenset[Gap] = frozenset()
-        self._scraped: tuple[Gap, ...] = ()
 
     def stop(self) -> None:
         """End the thread after the current poll, and wait for its measurement."""
@@ -138,15 +137,15 @@ class TrafficWatch(Service):
         Raises:
             AgentError: No broker can be reached at all.
         """
-        self._scraped = tuple(
+        scraped = [
             gap
             for endpoint in self._settings.client_endpoints
             if self._leadership.tenures.of_group(endpoint.group) is not None
             for gap in self._scrape(endpoint)
-        )
+        ]
         rack_aware, unknown = self._selector()
         now = time.monotonic()
-        elsewhere = (*self._scraped, *unknown)
+        elsewhere = (*scraped, *unknown)
         snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
         self._metrics.polled(snapshot.cycle_seconds)
         gaps = frozenset(snapshot.gaps)

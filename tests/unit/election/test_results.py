@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from samerack.election.election import Election
 from samerack.election.messages import Advertisement, Verdict, encode, lead, observe
 from samerack.election.registry import Registry
 from samerack.election.results import ElectionResults
-from samerack.election.tenure import Tenure
+from samerack.election.tenure import EVERYTHING, NOTHING, Tenure
+from samerack.settings.loading import load
 from tests.unit.election.described import agent, agents_group
 
 OUTSIDE = "samerack-waiting-00"
@@ -127,3 +132,26 @@ def test_one_that_is_displaced_or_waits_is_active_for_nothing(results: Results) 
     assert (results.tenures.of_group("orders"), results.racks, results.term) == (None, {}, 3)
     assert (results.agents, results.held, results.reader.active) == (0, frozenset(), False)
     assert results.elected(ACTIVE.model_copy(update={"term": 4})) not in (None, first)
+
+
+def test_what_an_agent_measures_is_in_doubt_while_another_one_may_be_elected() -> None:
+    """That is so without contact to the coordinator, in an election, and while the agent ends."""
+    settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
+    election = Election(settings, advertisement=Advertisement(identity="a"))
+    election._reader.stop()  # nothing is to be connected
+    assert election.sure_tenures() is NOTHING
+    election._elected(ACTIVE, "m")
+    assert election.sure_tenures() is None
+    member: Any = SimpleNamespace(is_sure_of=lambda verdict: verdict.term == 3)
+    election._member = member
+    assert election.sure_tenures() is election.tenures
+    assert election.is_surely_active(observe("*"))
+    election._elected(ACTIVE.model_copy(update={"term": 4}), "m")
+    assert (election.sure_tenures(), election.is_surely_active(observe("*"))) == (None, False)
+    election._refuse("not allowed")
+    assert election.sure_tenures() is EVERYTHING
+    election._refuse("")
+    election._elected(ACTIVE, "m")
+    assert election.sure_tenures() is election.tenures
+    election.stop()
+    assert election.sure_tenures() is None
