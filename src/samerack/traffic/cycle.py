@@ -161,10 +161,10 @@ class Cycle:
     def _hand_overs(self, *, now: float) -> list[Gap]:
         """Return the gaps between another agent's measurements and this one's, while they are in the window."""
         groups: dict[float, list[str]] = {}
-        for name, begun in sorted(self._begun.items()):
+        for name, begun in self._begun.items():
             if begun.is_handed_over and now - begun.at < self._window_seconds:
                 groups.setdefault(begun.wall, []).append(name)
-        return [handed_over(names, at=wall) for wall, names in groups.items()]
+        return [handed_over(names, at=wall) for wall, names in sorted(groups.items())]
 
     def _count(self, poll: Poll, *, now: float, seconds: float, is_sure: bool) -> dict[str, Count]:
         """Return what each group read since the last poll; clients' reports wait until it is sure who measures."""

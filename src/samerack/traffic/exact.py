@@ -53,6 +53,7 @@ class ExactReads:
         self._clients: dict[tuple[str, str], _Client] = {}
         self._unread: dict[MemberKey, dict[tuple[Partition, int], Read]] = {}
         self._bounds: dict[str, LogBounds] = {}
+        self._collected_at = float("-inf")
         self.gaps: list[Gap] = []
         """Of which members the last call of `collect` has cut reports."""
 
@@ -142,11 +143,14 @@ class ExactReads:
                 if group in self._bounds:
                     self._bounds[group].rewound(back)
             for (group, member), found in unread.items():
-                bounds = self._bounds.setdefault(group, LogBounds(self._since[group]))
-                counted = collected.setdefault(group, {})[member] = bounds.cut(list(found.values()), curves, now=now)
+                bounds = self._bounds.setdefault(group, LogBounds())
+                seconds = now - max(self._collected_at, self._since[group])
+                counted = bounds.cut(list(found.values()), curves, seconds=seconds)
+                collected.setdefault(group, {})[member] = counted
                 if any(read != found[read.partition, read.broker] for read in counted):
                     reason = f"member {member}: its client reports more than the logs of its partitions had"
                     self.gaps.append(failed(Family.STATISTICS, group, reason))
+            self._collected_at = now
             return collected
 
     def _check_may_report(self, key: MemberKey, name: tuple[str, str], counters: Counters) -> None:

@@ -1,4 +1,4 @@
-"""Failed and refused requests as values: one missing permission costs one figure and is reported, never raised."""
+"""What figures lack, as values: one missing permission costs one figure and is reported, never raised."""
 
 from __future__ import annotations
 
@@ -72,17 +72,21 @@ def failed(family: Family, where: str, error: Exception | str) -> Gap:
 
 
 HAND_OVER: Final = "hand-over"
+"""A gap that is no failure, and in a report as long as the window lacks what was read."""
 
 
 def handed_over(groups: Sequence[str], *, at: float) -> Gap:
-    """Return the gap before this agent began to measure groups, in seconds since 1970, that another one measured."""
+    """Return the gap between another agent's measurements of groups and those of this one.
+
+    `at` is when this one began, in seconds since 1970; when the other one ended is not known.
+    """
     begun = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return Gap(
         what=HAND_OVER,
         refused=False,
         where=groups[0] if len(groups) == 1 else f"{len(groups)} groups",
-        reason=f"this agent measures since {begun}, another one did before",
-        consequence="what was read between the other agent's last measurement and then is in no figure",
+        reason=f"this process measures since {begun}, another one did before",
+        consequence="what was read between the last measurement of that one and then is in no figure",
     )
 
 

@@ -34,11 +34,9 @@ class _Left:
 
 
 class LogBounds:
-    """What the clients of one group may still report."""
+    """What the clients of one group may still report: every log may be read once."""
 
-    def __init__(self, now: float) -> None:
-        """Start at `now` (monotonic): every log may be read once."""
-        self._at = now
+    def __init__(self) -> None:
         self._logs: dict[Partition, _Left] = {}
         self._beyond = list(_FREE)
 
@@ -47,15 +45,14 @@ class LogBounds:
         for partition in partitions:
             self._logs.pop(partition, None)
 
-    def cut(self, reads: Sequence[Read], curves: Mapping[Partition, Curve], *, now: float) -> list[Read]:
-        """Return the reads, cut to what the logs had left for them, which decreases by that.
+    def cut(self, reads: Sequence[Read], curves: Mapping[Partition, Curve], *, seconds: float) -> list[Read]:
+        """Return what one member read in some seconds, cut to what the logs had left, which decreases by that.
 
         The logs of `curves` were polled after the report. All partitions of a report are cut alike: clients count bytes
         by broker, and how these are split over partitions is estimated.
         """
         named = {read.partition for read in reads}
         logs = [self._refilled(partition, curves[partition]).amounts for partition in sorted(named & curves.keys())]
-        seconds, self._at = now - self._at, now
         envelopes = seconds * _RESPONSES_PER_SECOND * (RESPONSE_BYTES + PARTITION_BYTES * len(named))
         more = (_SLACK * envelopes, _FREE[1] * seconds / _FREE_SECONDS)
         self._beyond = [min(free, left) + new for free, left, new in zip(_FREE, self._beyond, more, strict=True)]
