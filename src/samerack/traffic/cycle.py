@@ -112,8 +112,9 @@ class Cycle:
             since={name: begun.at for name, begun in self._begun.items()},
         )
         groups = self._count(poll, now=now, seconds=seconds, is_sure=is_sure)
-        changed = {name for name, owners in poll.owners.items() if owners != state.owners.get(name, owners)}
-        self._window.add(now - seconds, now, {name: group.flows for name, group in groups.items()}, changed=changed)
+        if is_sure:
+            changed = {name for name, owners in poll.owners.items() if owners != state.owners.get(name, owners)}
+            self._window.add(now - seconds, now, {name: group.flows for name, group in groups.items()}, changed=changed)
         gone = state.groups.keys() - poll.groups.keys()
         for known in (self._weights, self._read_rates, self._builder, self._window):
             known.forget(gone)

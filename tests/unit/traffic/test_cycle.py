@@ -199,6 +199,18 @@ def test_after_a_hand_over_nothing_is_known_until_two_polls() -> None:
     assert sum(flow.volume.records for flow in known.flows) == 20
 
 
+def test_what_is_in_doubt_for_long_does_not_become_nothing() -> None:
+    """The figures of a window stay while it is in doubt who measures, and then include all that was read."""
+    agent = Agent()
+    for _ in range(3):
+        (known,) = agent.poll(active(1)).groups
+    for _ in range(int(2 * SETTINGS.traffic.window_seconds / SECONDS)):
+        (doubtful,) = agent.poll(None).groups
+        assert doubtful.flows == known.flows
+    agent.poll(active(1))
+    assert agent.counted == agent.poller.offset * 2 - 20
+
+
 @pytest.mark.parametrize(("after", "counted"), [(1, 300), (3, 0)], ids=["the same agent", "another one"])
 def test_reports_of_clients_wait_while_it_is_in_doubt_who_measures(after: int, counted: int) -> None:
     """They count once that is sure, and never if another agent was elected."""
