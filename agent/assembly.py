@@ -247,7 +247,7 @@ class AgentParts:
 
     def _is_counted(self, group: str) -> bool:
         """Return whether this agent counts the group's traffic."""
-        return self.leadership.claims.of_group(group) is not None
+        return self.leadership.tenures.of_group(group) is not None
 
     def _bytes_per_second(self, group: str) -> float | None:
         measured = self.traffic.group(group)

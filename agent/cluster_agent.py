@@ -79,7 +79,7 @@ class ClusterAgent:
                 ledger,
                 limits=parts.limits,
                 topics=parts.topic_names,
-                active=lambda: parts.leadership.claims.counts_groups,
+                active=lambda: bool(parts.leadership.tenures.held),
             )
         )
         parts.metrics.registry.register(BillCollector(reports, limits=parts.limits))

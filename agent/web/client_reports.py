@@ -16,7 +16,7 @@ from starlette.routing import Route
 from samerack.agent.web.body import BodyReader, RequestError, refusal
 from samerack.agent.web.guard import refused_change
 from samerack.traffic.snapshot import ObservedMember
-from samerack.traffic.statistics import MAX_BYTES, StatisticsError
+from samerack.traffic.statistics import MAX_BYTES, MeasuredElsewhereError, StatisticsError
 
 Take = Callable[[str, bytes, str | None], ObservedMember]
 """Takes the group, the body and a member id or instance id, and returns the member of the statistics."""
@@ -38,6 +38,8 @@ def routes(take: Take) -> Sequence[Route]:
                 member = await run_in_threadpool(take, group, body, request.query_params.get("member"))
         except RequestError as error:
             return error.answer()
+        except MeasuredElsewhereError as error:
+            return refusal(409, str(error))
         except StatisticsError as error:
             return refusal(400, str(error))
         return JSONResponse({"member": member.id, "rack": member.rack.rack})

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.members.process import Member
 from lab.sandbox.processes import PATIENCE
+from samerack.election.leadership_state import LeadershipState
 from samerack.reporting.costs import report
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
@@ -39,10 +40,16 @@ class Rest:
 class Poller:
     """An agent's measurement that polls on request, for groups whose names start with `group`."""
 
-    def __init__(self, settings: Settings, group: str) -> None:
+    def __init__(self, settings: Settings, group: str, leadership: LeadershipState | None = None) -> None:
         self.group = group
         self.board = TrafficBoard()
-        self.watch = TrafficWatch(settings, board=self.board, metrics=TrafficMetrics.silent(), rack_aware=lambda: True)
+        self.watch = TrafficWatch(
+            settings,
+            board=self.board,
+            metrics=TrafficMetrics.silent(),
+            rack_aware=lambda: True,
+            leadership=leadership,
+        )
 
     def until(self, holds: Callable[[TrafficSnapshot], bool], *, seconds: float = 45) -> TrafficSnapshot:
         """Poll until a condition holds."""

@@ -10,15 +10,19 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from confluent_kafka import Consumer, ShareConsumer, TopicPartition
 
+from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
+from samerack.election.election import Election
+from samerack.election.messages import Advertisement, observe
 from samerack.reporting.costs import report
+from samerack.settings.loading import load
 from samerack.settings.measuring import MoneySettings
 from samerack.settings.prices import price_table
+from samerack.traffic.gaps import HAND_OVER
 from samerack.traffic.snapshot import BlindSpot, Family, TrafficSnapshot
-from samerack.traffic.statistics import StatisticsError
 from tests.integration.poller import Poller, costs_what_crosses, measured, named
 
 _ENOUGH_RECORDS = 1_000
@@ -82,7 +86,7 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
 
 
 def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, group: str, poller: Poller) -> None:
-    """Posted counters replace the estimate of their member only; counters beyond the logs' growth are ignored."""
+    """Posted counters replace the estimate of their member only; counters beyond the logs' growth are cut."""
     with (
         Feeder(cluster.bootstrap, {placed: 6}),
         member(cluster, group, placed, "rack-a"),
@@ -107,13 +111,62 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
         assert 1_000_000 < exact[0].volume.wire_bytes <= 2_000_000
         body["brokers"] = {"b": {"nodeid": 2, "rxbytes": 20_000_000_000}}
         poller.watch.post(group, json.dumps(body).encode())
-        refused = poller.until(lambda seen: any(gap.what == Family.STATISTICS for gap in seen.gaps))
-        one = measured(refused, group)
+        cut = poller.watch.poll()
+        assert [gap.where for gap in cut.gaps if gap.what == Family.STATISTICS] == [group]
+        one = measured(cut, group)
         assert one is not None
-        assert (len(one.members), one.exact_members) == (2, frozenset())
+        assert (len(one.members), len(one.exact_members)) == (2, 1)
         assert sum(flow.volume.wire_bytes for flow in one.flows) < 100_000_000
-        with pytest.raises(StatisticsError, match="estimated for a while"):
-            poller.watch.post(group, json.dumps(body).encode())
+
+
+@pytest.mark.timeout(180)
+def test_what_is_read_around_a_hand_over_is_named_and_nothing_counts_twice(
+    cluster: KafkaCluster, placed: str, group: str
+) -> None:
+    """The agent that is elected next counts from its first poll on, and says what is in no figure."""
+    pattern = f"{group}*"
+    flags = {
+        "kafka": {"bootstrap.servers": cluster.bootstrap},
+        "traffic": {"groups": [pattern]},
+        "election": {"group": f"samerack-{group}"},
+    }
+    settings = load(flags=flags, environment={})
+    agents = [
+        Election(settings, advertisement=Advertisement(identity=name, responsibilities=(observe(pattern),)))
+        for name in ("first", "second")
+    ]
+    first, second = pollers = [Poller(settings, group, agent) for agent in agents]
+    with (
+        Feeder(cluster.bootstrap, {placed: 6}, pause=0.01),
+        member(cluster, group, placed, "rack-a", **{"auto.commit.interval.ms": "500"}),
+    ):
+        try:
+            agents[0].start()
+            wait_until(lambda: agents[0].is_active(observe(pattern)), "the first is active")
+            before = first.until(lambda _: first.records(group) > _ENOUGH_RECORDS)
+            assert [gap for gap in before.gaps if gap.what == HAND_OVER] == []
+            agents[1].start()
+            wait_until(lambda: agents[0].agents == 2, "both take part")
+            second.watch.poll()
+            assert second.records(group) == 0
+            agents[0].stop()
+            wait_until(lambda: agents[1].is_active(observe(pattern)), "the second is active")
+            after = second.until(lambda seen: any(gap.what == HAND_OVER for gap in seen.gaps))
+            assert second.records(group) == 0
+            assert [gap.where for gap in after.gaps] == [group]
+            counted = first.records(group)
+            after = second.until(lambda _: second.records(group) > _ENOUGH_RECORDS)
+            first.watch.poll()
+            assert first.records(group) == counted
+            read = sum(one.committed or 0 for one in named(after, group).partitions)
+            assert counted + second.records(group) < read
+        finally:
+            for agent in agents:
+                agent.stop()
+            for agent in filter(Election.is_alive, agents):
+                agent.join(10)
+            for poller in pollers:
+                poller.watch.close()
 
 
 def test_a_reader_that_is_no_member_is_measured_without_its_rack(

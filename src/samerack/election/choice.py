@@ -11,16 +11,7 @@ from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 from samerack.common.patterns import selects
-from samerack.election.messages import (
-    NO_MEMBERS,
-    Advertisement,
-    ReportingMember,
-    Verdict,
-    identifies_host,
-    lead,
-    led_by,
-    observed_by,
-)
+from samerack.election.messages import Advertisement, Verdict, identifies_host, lead, led_by, observed_by
 from samerack.election.places import ROOM, surplus
 
 
@@ -43,14 +34,10 @@ def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict
         busy[chosen[responsibility]] += 1
     # all verdicts go into one record, so each holds only what its member needs
     racks = racks_by_address(present.values()) if len(present) <= ROOM else {}
-    counting = _counting(present, chosen)
-    reported_to = _reported_to(present)
+    measuring = _measuring(present, chosen)
     active: dict[str, set[str]] = defaultdict(set)
     for responsibility, holder in chosen.items():
         active[holder].add(responsibility)
-    reporting: dict[str, set[ReportingMember]] = defaultdict(set)
-    for one, holder in reported_to.items():
-        reporting[holder].add(one)
     waits = surplus(present, active.keys())
     return {
         member: Verdict(
@@ -61,43 +48,16 @@ def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict
                 responsibility for responsibility in active[member] if len(able[responsibility]) > 1
             ),
             racks=racks if active[member] else {},
-            counting=concerning(active[member], counting),
-            reporting=frozenset(reporting[member]),
-            elsewhere=reporting_to_others(
-                active[member], (one for one, holder in reported_to.items() if holder != member)
-            ),
+            # who observes has to know of all others that lead
+            measuring=measuring if observed_by(active[member]) else measuring & active[member],
             waits=member in waits,
         )
         for member in present
     }
 
 
-def concerning(active: Iterable[str], counting: Iterable[str]) -> frozenset[str]:
-    """Return those of `counting` that decide which groups an agent with the responsibilities `active` counts."""
-    mine = frozenset(active)
-    patterns = observed_by(mine)
-    if not patterns:
-        return mine & frozenset(counting)
-    return frozenset(
-        responsibility
-        for responsibility in counting
-        if responsibility in mine
-        or observed_by([responsibility])
-        or any(selects(patterns, group) for group in led_by([responsibility]))
-    )
-
-
-def reporting_to_others(active: Iterable[str], reporting: Iterable[ReportingMember]) -> frozenset[ReportingMember]:
-    """Return those of `reporting` whose groups an agent with the responsibilities `active` might count."""
-    mine = frozenset(active)
-    if not mine:
-        return NO_MEMBERS
-    patterns = observed_by(mine)
-    return frozenset(one for one in reporting if lead(one[0]) in mine or selects(patterns, one[0]))
-
-
-def _counting(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -> frozenset[str]:
-    """Return the responsibilities by which groups are counted: all but to lead a group without measuring it."""
+def _measuring(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -> frozenset[str]:
+    """Return the responsibilities by which groups are measured: all but to lead a group without measuring it."""
     unmeasured = set()
     for member in set(chosen.values()):
         patterns = observed_by(present[member].responsibilities)
@@ -105,15 +65,6 @@ def _counting(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -
             if patterns and not selects(patterns, group):
                 unmeasured.add(lead(group))
     return frozenset(chosen.keys() - unmeasured)
-
-
-def _reported_to(present: Mapping[str, Advertisement]) -> dict[ReportingMember, str]:
-    """Choose the agent that counts each reporting member; one of them where a client reports to two."""
-    reported_to: dict[ReportingMember, str] = {}
-    for member in sorted(present):
-        for reporting in present[member].reporting:
-            reported_to.setdefault(reporting, member)
-    return reported_to
 
 
 def racks_by_address(present: Iterable[Advertisement]) -> dict[str, str]:

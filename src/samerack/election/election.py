@@ -8,7 +8,6 @@ fenced by another one with its identity drops all responsibilities, and waits un
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -19,12 +18,12 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import ClusterClient, connect
 from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
-from samerack.election.counting import Claims
 from samerack.election.member import ElectionMember
-from samerack.election.messages import NO_MEMBERS, Advertisement, ReportingMember, Verdict, lead
+from samerack.election.messages import Advertisement, Verdict, lead
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.results import ElectionResults
+from samerack.election.tenure import Tenures
 from samerack.election.waiting import Waiting
 from samerack.settings.all_settings import Settings
 
@@ -69,7 +68,6 @@ class Election(ElectionResults, Service):
         self._waiting: Waiting | None = None
         self._registers = True
         self._has_successor = False
-        self._reporting_members: frozenset[ReportingMember] = NO_MEMBERS
         self._own_responsibilities = advertisement.responsibilities
 
     # called by other packages
@@ -79,34 +77,25 @@ class Election(ElectionResults, Service):
         """Whether this agent waits outside the election at the moment."""
         return self._waiting is not None
 
-    def sure_claims(self) -> Claims | None:
-        """Return `claims`; None while another agent may count the same without this one's knowledge."""
-        claims, verdict = self._outcome.claims, self._outcome.verdict
-        if self.refused or verdict is None:
-            return self.claims
-        return claims if self._is_sure_of(verdict) and claims is self._outcome.claims else None
+    def sure_tenures(self) -> Tenures | None:
+        """Return `tenures`; None while another agent may have been elected without this one's knowledge."""
+        tenures, verdict = self.tenures, self._verdict
+        if self.refused or not tenures.held:
+            return tenures
+        is_sure = verdict is not None and self._is_sure_of(verdict) and tenures is self._tenures
+        return tenures if is_sure else None
 
     def is_surely_active(self, responsibility: str) -> bool:
         """Return whether this agent has the responsibility, and no later election can have given it to another one."""
-        verdict = self._outcome.verdict
+        verdict = self._verdict
         if self.refused or verdict is None:
             return False
         return responsibility in verdict.active and self._is_sure_of(verdict)
 
     def _is_sure_of(self, verdict: Verdict) -> bool:
         """Return whether no later election than this one can have been held without this agent's knowledge."""
-        member, waiting = self._member, self._waiting
-        if self._stopping.is_set():
-            return False
-        if waiting is not None:
-            return waiting.is_sure()
-        return member is not None and member.is_sure_of(verdict) and self._outcome.knows_those_outside()
-
-    def advertise(self, reporting: frozenset[ReportingMember]) -> None:
-        """Advertise which members report their reads to this agent, by another election."""
-        if reporting != self._reporting_members:
-            self._reporting_members = reporting
-            self.wake()
+        member = self._member
+        return not self._stopping.is_set() and member is not None and member.is_sure_of(verdict)
 
     def offer(self, groups: Iterable[str]) -> None:
         """Offer to lead these groups as well as those of the settings, by another election if they are new."""
@@ -171,7 +160,7 @@ class Election(ElectionResults, Service):
         member = ElectionMember(
             client, settings=self._settings.election, advertisement=self._advertisement, wake=self.wake
         )
-        member.verdict, member.reporting = self._outcome.verdict, self._reporting_members
+        member.verdict = self._verdict
         self._member = member
         is_unheard = former is not None and set(former.responsibilities) != set(self._advertisement.responsibilities)
         try:
@@ -189,7 +178,7 @@ class Election(ElectionResults, Service):
 
     def _may_go(self, member: ElectionMember) -> bool:
         """Return whether the election does not need this agent."""
-        verdict = self._outcome.verdict
+        verdict = self._verdict
         room = ROOM if self._registers else UNREGISTERED_ROOM
         return verdict is not None and verdict.waits and verdict.agents > room and not member.wants_join
 
@@ -198,34 +187,32 @@ class Election(ElectionResults, Service):
         member.poll_heartbeat()
         if member.fenced:
             raise kafka_errors.FencedInstanceIdError(self._identity)
-        member.advertisement, member.reporting = self._advertisement, self._reporting_members
+        member.advertisement = self._advertisement
         if not member.wants_join and member.news:
             member.trigger(member.news)
         if not member.wants_join:
-            if self._outcome.settle():
-                self._notify()
+            self._merge_racks()
             return
         if not member.join(_JOIN_SECONDS):
             self.wake()
             return
         self._refuse("")
         if member.verdict is not None:
-            self._elected(member.verdict, member.member_id)
+            self._elected(member.verdict, member.member_id, member.offered)
 
     def _wait_outside(self, waiting: Waiting) -> None:
         """Wait outside until stopped, or needed in the election."""
         self._refuse("")
-        self._outcome.end()
+        self._end()
         self._waiting = waiting
         self._notify()
         log.info("waits-outside", agents=waiting.members_inside, group=waiting.group if waiting.registers else None)
         try:
             while not self._stopping.is_set():
                 waiting.advertisement = self._advertisement
-                if waiting.turn(self._reporting_members) and self._is_needed(waiting):
+                if waiting.turn() and self._is_needed(waiting):
                     log.info("enters-election", agents=waiting.members_inside)
                     return
-                self._outcome.claim(waiting.claims(time.monotonic()))
                 self._wake.wait(_TURN_SECONDS)
                 self._wake.clear()
         except _REFUSED as error:

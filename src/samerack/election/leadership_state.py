@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from samerack.election.counting import EVERYTHING, Claims
-from samerack.election.messages import ReportingMember
+from samerack.election.tenure import EVERYTHING, Tenures
 
 
 class LeadershipState:
@@ -38,13 +37,10 @@ class LeadershipState:
         """Offer to lead these groups as well as those of the settings; replaces what was offered before."""
 
     @property
-    def claims(self) -> Claims:
-        """What this agent counts, as far as it knows."""
+    def tenures(self) -> Tenures:
+        """What this agent measures, as far as it knows."""
         return EVERYTHING
 
-    def sure_claims(self) -> Claims | None:
-        """Return `claims`; None while another agent may count the same without this one's knowledge."""
-        return self.claims
-
-    def advertise(self, reporting: frozenset[ReportingMember]) -> None:
-        """Advertise to other agents which members report their reads to this one."""
+    def sure_tenures(self) -> Tenures | None:
+        """Return `tenures`; None while another agent may measure the same without this one's knowledge."""
+        return self.tenures

@@ -15,12 +15,10 @@ from samerack.cluster.client import ClusterClient
 from samerack.cluster.group_member import GroupMember, Joined
 from samerack.election.choice import choose
 from samerack.election.messages import (
-    NO_MEMBERS,
     PROTOCOL,
     PROTOCOL_TYPE,
     WAITING_PROTOCOL,
     Advertisement,
-    ReportingMember,
     Verdict,
     decode_advertisement,
     decode_verdict,
@@ -33,30 +31,14 @@ WAITING_SESSION_SECONDS: Final = 30.0
 WAITING_HEARTBEAT_SECONDS: Final = 5.0
 WAITING_REBALANCE_SECONDS: Final = 15.0
 """For waiting agents, of which there may be thousands: no agent waits for what they send."""
-_MAX_REPORTING_OUTSIDE: Final = 50
-"""A waiting agent advertises at most this many reporting members: a waiting group is one record, too."""
 
 
 class _AgentMember(GroupMember):
     """Base class of the members of both kinds of groups."""
 
-    sure_seconds = 0.0
-
     def protocol_type(self) -> str:
         """Return a type of its own, so that the group is not taken for a consumer group."""
         return PROTOCOL_TYPE
-
-    def is_sure_in(self, generation: int) -> bool:
-        """Return whether no later generation of the group can have begun.
-
-        Brokers remove a member after its session timeout, and continue without it after the rebalance timeout.
-        """
-        return (
-            self.generation_id == generation
-            and not self.wants_join
-            and not self.fenced
-            and time.monotonic() - self.well_at < self.sure_seconds
-        )
 
 
 class ElectionMember(_AgentMember):
@@ -83,16 +65,14 @@ class ElectionMember(_AgentMember):
         )
         self.advertisement = advertisement
         """What this agent advertises, before it holds anything; a change takes effect when it joins again."""
-        self.reporting: frozenset[ReportingMember] = NO_MEMBERS
-        self._sent = self.advertisement, self.reporting
+        self._sent = self.advertisement
         self.verdict: Verdict | None = None
-        self.sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
+        self._sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """Return what this agent advertises and holds."""
-        self._sent = self.advertisement, self.reporting
+        self._sent = advertisement = self.advertisement
         verdict = self.verdict
-        advertisement = self.advertisement.model_copy(update={"reporting": tuple(sorted(self.reporting))})
         if verdict is not None:
             advertisement = advertisement.model_copy(
                 update={"held": tuple(sorted(verdict.active)), "term": verdict.term}
@@ -102,14 +82,24 @@ class ElectionMember(_AgentMember):
     @property
     def news(self) -> str:
         """What this agent advertises since it sent its last JoinGroup, which may be parked for seconds; else empty."""
-        advertisement, reporting = self._sent
-        if reporting != self.reporting:
-            return "clients report what they read"
-        return "leads other groups than before" if advertisement is not self.advertisement else ""
+        return "leads other groups than before" if self._sent is not self.advertisement else ""
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """The responsibilities that its last JoinGroup offers."""
+        return frozenset(self._sent.responsibilities)
 
     def is_sure_of(self, verdict: Verdict) -> bool:
-        """Return whether no election can have taken place since the one of this verdict."""
-        return self.is_sure_in(verdict.term)
+        """Return whether no election can have taken place since the one of this verdict.
+
+        Brokers remove a member after its session timeout, and continue without it after the rebalance timeout.
+        """
+        return (
+            self.generation_id == verdict.term
+            and not self.wants_join
+            and not self.fenced
+            and time.monotonic() - self.well_at < self._sure_seconds
+        )
 
     def _take(self, content: bytes) -> None:
         verdict = decode_verdict(content)
@@ -139,30 +129,13 @@ class WaitingMember(_AgentMember):
             wake=wake,
         )
         self._advertisement = Advertisement(rack=advertisement.rack, addresses=advertisement.addresses)
-        self.reporting: frozenset[ReportingMember] = NO_MEMBERS
-        self.sent = Advertisement()
-        """What the group's leader assigned to this agent: what it had sent."""
-        self.sure_seconds = min(WAITING_SESSION_SECONDS, WAITING_REBALANCE_SECONDS)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """Return where this agent runs, and the members that report to it."""
-        reporting = tuple(sorted(self.reportable))
-        return [(WAITING_PROTOCOL, encode(self._advertisement.model_copy(update={"reporting": reporting})))]
-
-    @property
-    def reportable(self) -> frozenset[ReportingMember]:
-        """The members that report to this agent, as far as they are sent here."""
-        return frozenset(sorted(self.reporting)[:_MAX_REPORTING_OUTSIDE])
-
-    def send_again(self) -> None:
-        """Rejoin with changed metadata, so that it is assigned: a static member's return causes no rebalance."""
-        self._advertisement = self._advertisement.model_copy(
-            update={"term": self.generation_id}
-        )  # unlike the last metadata
-        self.trigger("says more than before")
+        """Return where this agent runs."""
+        return [(WAITING_PROTOCOL, encode(self._advertisement))]
 
     def _take(self, content: bytes) -> None:
-        self.sent = decode_advertisement("", content)
+        """Ignore the assignment: it is this agent's own metadata, for those that describe the group."""
 
 
 def _verdicts(joined: Joined) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,10 +16,6 @@ PROTOCOL: Final = "samerack-v1"
 """Raised when older agents could no longer read newer messages; a group uses a protocol that all its members offer."""
 WAITING_PROTOCOL: Final = "samerack-waiting-v1"
 """The same for the groups of agents that wait outside the election."""
-
-ReportingMember: TypeAlias = tuple[str, str]
-"""A group, and the id of a member of it whose client itself reports to an agent what it reads."""
-NO_MEMBERS: Final[frozenset[ReportingMember]] = frozenset()
 
 _MAX_BYTES: Final = 1 << 20
 """No message is longer: brokers take no larger record by default (`message.max.bytes`)."""
@@ -67,7 +63,6 @@ class Advertisement(BaseModel):
         responsibilities: responsibilities that it could take.
         held: responsibilities that it is active for.
         term: the election that gave it `held`; of two agents with one responsibility, the later counts.
-        reporting: members whose clients report their own counters to it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -78,12 +73,6 @@ class Advertisement(BaseModel):
     responsibilities: tuple[_Text, ...] = ()
     held: tuple[_Text, ...] = ()
     term: _Number = 0
-    reporting: tuple[ReportingMember, ...] = ()
-
-    @property
-    def reporting_set(self) -> frozenset[ReportingMember]:
-        """`reporting` as a set."""
-        return frozenset(self.reporting)
 
 
 class Verdict(BaseModel):
@@ -96,9 +85,7 @@ class Verdict(BaseModel):
         with_standby: those of them that another agent would take over.
         racks: rack by address of every agent's host; only for an active agent, and only while few agents take part:
             with many, an active one reads it from the groups (`election.registry`).
-        counting: the responsibilities by which groups are counted, as far as they may affect this agent's groups.
-        reporting: of the members that report to this agent, those that it counts.
-        elsewhere: members that other agents count by report, of groups that this agent might count.
+        measuring: the responsibilities by which groups are measured, as far as they may affect this agent's groups.
         waits: whether the election does not need this agent, so that it should wait outside.
     """
 
@@ -109,9 +96,7 @@ class Verdict(BaseModel):
     active: frozenset[str] = frozenset()
     with_standby: frozenset[str] = frozenset()
     racks: dict[str, str] = {}
-    counting: frozenset[str] = frozenset()
-    reporting: frozenset[ReportingMember] = frozenset()
-    elsewhere: frozenset[ReportingMember] = frozenset()
+    measuring: frozenset[str] = frozenset()
     waits: bool = False
 
 

@@ -21,7 +21,6 @@ from samerack.common.service import Service
 from samerack.election.asking import Answer, GroupAsker
 from samerack.election.places import ROOM, waiting_groups
 from samerack.election.registry import Registry
-from samerack.election.waiting import LEASE_SECONDS
 from samerack.settings.all_settings import Settings
 
 log = structlog.get_logger("election")
@@ -43,34 +42,28 @@ class RegistryReader(Service):
     expected_errors = (kafka_errors.KafkaError, AgentError)
 
     def __init__(self, settings: Settings, *, changed: Callable[[], None]) -> None:
-        """Prepare; `changed` is called after each poll that found something new or changed `is_fresh`."""
+        """Prepare; `changed` is called after each poll that found something new."""
         super().__init__("agents outside")
         self._settings = settings
         self._election = settings.election.group
         self._changed = changed
-        self.registry = Registry(self._election, waiting_groups(self._election))
+        self.registry = Registry(self._election)
         self._reading = threading.Event()
         self._members_inside = 0
         self._failed = ""
         self.refused = False
-        self._fresh_since = float("-inf")
 
     # what the election asks
 
     def follow(self, *, active: bool) -> None:
         """Read while this agent is active for something, at once after each election."""
         if not active:
-            self._fresh_since = float("-inf")
             self._reading.clear()
         else:
             self._reading.set()
         self.wake()
         if active and not self._stopping.is_set() and self.ident is None:
             self.start()  # most agents are never active
-
-    def is_fresh(self) -> bool:
-        """Return whether all is known that waiting agents had advertised LEASE_SECONDS ago."""
-        return self.refused or time.monotonic() - self._fresh_since < LEASE_SECONDS
 
     # the thread
 
@@ -100,15 +93,9 @@ class RegistryReader(Service):
         self._failed = error
 
     def _read(self, asker: GroupAsker) -> None:
-        asked_at = time.monotonic()
-        groups = (self._election, *waiting_groups(self._election))
-        answers = asker.describe(groups)
-        was_fresh = self.is_fresh()
-        self._take(answers, asked_at)
-        new = self.registry.sum_up(time.monotonic())
-        if self._reading.is_set():
-            self._fresh_since = self.registry.complete_since()
-        if new or self.is_fresh() != was_fresh:
+        answers = asker.describe((self._election, *waiting_groups(self._election)))
+        self._take(answers)
+        if self.registry.sum_up(time.monotonic()):
             self._changed()
         failed = {one_line(one) for one in answers.values() if isinstance(one, Exception)}
         if self.refused or not failed:
@@ -116,16 +103,16 @@ class RegistryReader(Service):
         else:
             self._unread(sorted(failed)[0])
 
-    def _take(self, answers: dict[str, Answer], asked_at: float) -> None:
+    def _take(self, answers: dict[str, Answer]) -> None:
         refused = False
         for group, answer in answers.items():
             if not isinstance(answer, Exception):
-                self.registry.take(group, answer, asked_at=asked_at)
+                self.registry.take(group, answer)
                 if group == self._election:
                     self._members_inside = len(answer.members)
             elif isinstance(answer, kafka_errors.GroupAuthorizationFailedError):
                 refused = True
-                self.registry.skip(group, asked_at=asked_at)
+                self.registry.skip(group)
         if refused and not self.refused:
             log.info(
                 "agents-outside-refused",

@@ -1,8 +1,4 @@
-"""An agent outside the election: it registers its rack for active agents, and polls whether it is needed inside.
-
-It counts what clients report to it only once every active agent must know of that: an active agent counts for its
-groups only while all it knows is younger than LEASE_SECONDS, and this agent waits for as long.
-"""
+"""An agent outside the election: it registers its rack for active agents, and polls whether it is needed inside."""
 
 from __future__ import annotations
 
@@ -18,9 +14,8 @@ from kafka import errors as kafka_errors
 from samerack.cluster.client import ClusterClient
 from samerack.cluster.group import STABLE, DescribedGroup
 from samerack.election.asking import GroupAsker
-from samerack.election.counting import Claim
 from samerack.election.member import WaitingMember
-from samerack.election.messages import Advertisement, ReportingMember, decode_advertisement
+from samerack.election.messages import Advertisement, decode_advertisement
 from samerack.election.places import (
     ROOM,
     UNREGISTERED_ROOM,
@@ -34,7 +29,6 @@ from samerack.settings.election import ElectionSettings
 
 log = structlog.get_logger("election")
 
-LEASE_SECONDS: Final = 60.0
 _JOIN_SECONDS: Final = 0.5
 _UNDECIDED_SECONDS: Final = 0.5
 _MAX_UNDECIDED_POLLS: Final = 10
@@ -43,7 +37,7 @@ _MOVES_PAUSE_SECONDS: Final = 0.2
 
 
 class Waiting:
-    """One period outside. One thread drives it; other threads may call `claims` and `is_sure`."""
+    """One period outside. One thread drives it."""
 
     def __init__(
         self,
@@ -69,9 +63,6 @@ class Waiting:
             WaitingMember, client, election=settings.group, advertisement=advertisement, wake=wake
         )
         self._next_poll_at = float("-inf")
-        self._registered: dict[ReportingMember, Claim] = {}
-        self._registered_as = ("", -1)
-        self._sent_again: frozenset[ReportingMember] | None = None
         self.members_inside = 0
         self.former: Advertisement | None = None
         """What a former process of this agent advertises in the election, which still has it."""
@@ -145,53 +136,25 @@ class Waiting:
 
     # registration
 
-    def turn(self, reporting: frozenset[ReportingMember]) -> bool:
-        """Stay registered with the members that report to this agent; return whether the next poll is due.
+    def turn(self) -> bool:
+        """Stay registered; return whether the next poll is due.
 
         Raises:
             KafkaError: The registration failed, or was taken over by another agent.
         """
         if self.registers:
-            self._register(reporting)
+            member = self._member = self._member or self._new_member()
+            member.poll_heartbeat()
+            if member.fenced:
+                raise kafka_errors.FencedInstanceIdError(self.advertisement.identity)
+            if member.wants_join:
+                member.join(_JOIN_SECONDS)
         return time.monotonic() >= self._next_poll_at
-
-    def _register(self, reporting: frozenset[ReportingMember]) -> None:
-        member = self._member = self._member or self._new_member()
-        member.poll_heartbeat()
-        if member.fenced:
-            raise kafka_errors.FencedInstanceIdError(self.advertisement.identity)
-        if reporting != member.reporting:
-            member.reporting = reporting
-            member.trigger("clients report what they read")
-        if member.wants_join and member.join(_JOIN_SECONDS):
-            self._note_registered(member)
-            if not member.reportable <= member.sent.reporting_set and self._sent_again != reporting:
-                self._sent_again = reporting
-                member.send_again()
-
-    def _note_registered(self, member: WaitingMember) -> None:
-        """Record the assignment: active agents find it in the group's description from now on."""
-        same = member.member_id == self._registered_as[0]
-        before = self._registered if same else {}
-        ready_at = time.monotonic() + LEASE_SECONDS
-        self._registered = {
-            one: before.get(one) or Claim(what=one, term=member.generation_id, since=ready_at)
-            for one in member.sent.reporting_set & member.reporting
-        }
-        self._registered_as = (member.member_id, member.generation_id)
 
     @property
     def group(self) -> str:
         """The group in which it is registered."""
         return waiting_group(self._settings.group, self.advertisement.identity)
-
-    def claims(self, now: float) -> dict[str | ReportingMember, Claim]:
-        """Return what this agent counts: what every active agent must know by now, and leaves out."""
-        return {one: claim for one, claim in self._registered.items() if claim.since <= now}
-
-    def is_sure(self) -> bool:
-        """Return whether the registration cannot have ended without this agent's knowledge."""
-        return self._member is not None and self._member.is_sure_in(self._registered_as[1])
 
     def leave(self) -> None:
         """Leave the waiting group, if it is a member."""

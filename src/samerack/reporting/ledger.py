@@ -42,7 +42,7 @@ class Ledger:
             kept = groups.keys() | {key.group for key in published.totals}
             self._dollars = {name: dollars for name, dollars in self._dollars.items() if name in kept}
             self._unknown &= kept
-        for name, read in summed(published.read, lambda flow: flow.key.group).items():
+        for name, read in summed(published.counted, lambda flow: flow.key.group).items():
             group = groups.get(name)
             booked: float | None = read.known_crossing
             if group is not None and roles.get(name) == LEADING:

@@ -20,14 +20,11 @@ _KEPT_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A snapshot with the totals of the same moment, for readers that need both to agree.
-
-    `read` is what groups that this agent counts read since the last publication, whichever agent counts the bytes.
-    """
+    """A snapshot with the totals of the same moment, and what was added to them since the last publication."""
 
     snapshot: TrafficSnapshot
     totals: Totals
-    read: tuple[Flow, ...] = ()
+    counted: tuple[Flow, ...] = ()
 
 
 class TrafficBoard:
@@ -61,8 +58,9 @@ class TrafficBoard:
         """Call `listener` (quick, from the cycle's thread) after each publication."""
         self._listeners.append(listener)
 
-    def publish(self, snapshot: TrafficSnapshot, counted: Iterable[Flow], read: Iterable[Flow] = ()) -> None:
-        """Replace the snapshot and add what was counted since the last one to the totals; `read` as in `Published`."""
+    def publish(self, snapshot: TrafficSnapshot, counted: Iterable[Flow]) -> None:
+        """Replace the snapshot and add what was counted since the last one to the totals."""
+        counted = tuple(counted)
         with self._lock:
             names = {group.group for group in snapshot.groups}
             now = snapshot.window_end
@@ -73,7 +71,7 @@ class TrafficBoard:
             totals = {key: volume for key, volume in self._published.totals.items() if key.group not in gone}
             for flow in counted:
                 totals[flow.key] = totals.get(flow.key, _NOTHING) + flow.volume
-            self._published = Published(snapshot=snapshot, totals=MappingProxyType(totals), read=tuple(read))
+            self._published = Published(snapshot=snapshot, totals=MappingProxyType(totals), counted=counted)
             self._by_name = {group.group: group for group in snapshot.groups}
         for listener in self._listeners:
             listener(self._published)

@@ -128,6 +128,11 @@ class BrokerPoller:
         state.at, state.groups, state.owners = now, poll.groups, poll.owners
         state.positions = {name: spans.positions for name, spans in poll.spans.items() if spans.positions is not None}
 
+    def forget(self) -> None:
+        """Forget all polls, as before the first one."""
+        self.state, self.timelines = CycleState(), Timelines()
+        self._logs_at, self._keys = None, Keys()
+
     def committed(self, poll: Poll, group: str) -> Mapping[Partition, int]:
         """Return a group's commits; the last known ones where they could not be requested this time."""
         if (offsets := poll.commits.offsets.get(group)) is not None:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
-from samerack.election.counting import Claim, Claims
 from samerack.election.leadership_state import LeadershipState
+from samerack.election.tenure import NOTHING, Tenure, Tenures
 from samerack.settings.all_settings import Settings
-from samerack.traffic.allowance import MemberKey
 from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
-from samerack.traffic.exact import ExactReads
-from samerack.traffic.gaps import merged
+from samerack.traffic.exact import ExactReads, MemberKey
+from samerack.traffic.gaps import handed_over, merged
 from samerack.traffic.lag import NO_LAG
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
-from samerack.traffic.snapshot import Gap, ObservedMember, TrafficSnapshot
+from samerack.traffic.snapshot import Gap, TrafficSnapshot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
-from samerack.traffic.statistics import Read
 from samerack.traffic.tally import Count, Tally, count
 from samerack.traffic.weights import WeightBook
 from samerack.traffic.window import Window
@@ -35,11 +33,20 @@ _LONGEST_STEP_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Base:
-    """What this agent counted of a group when the poll began from which the group's next spans start."""
+class _Begin:
+    """The first poll in which this agent measured a group: nothing is counted that was read before.
 
-    claim: Claim | None
-    elsewhere: frozenset[str]
+    Attributes:
+        tenure: in which it measures since then.
+        at: monotonic time of the poll.
+        wall: the same in seconds since 1970.
+        is_handed_over: whether another agent may have measured the group before.
+    """
+
+    tenure: Tenure
+    at: float
+    wall: float
+    is_handed_over: bool
 
 
 class Cycle:
@@ -63,14 +70,15 @@ class Cycle:
         self._weights = weights
         self._read_rates = ReadRates()
         self._tally = Tally()
-        self._window = Window(settings.traffic.window_seconds)
+        self._window_seconds = settings.traffic.window_seconds
+        self._window = Window(self._window_seconds)
         self._builder = SnapshotBuilder(settings, weights, self._read_rates, self._poller.production)
         self._cycles = 0
         self._leadership = leadership or LeadershipState()
         self._replication = ReplicationMeter(
             settings.traffic, wire=wire, rack_of=self._poller.rack_of, leadership=self._leadership
         )
-        self._bases: dict[str, _Base] = {}
+        self._begun: dict[str, _Begin] = {}
 
     def turn(
         self, *, now: float, wall: float, rack_aware: bool | None, elsewhere: Iterable[Gap] = ()
@@ -88,71 +96,88 @@ class Cycle:
         seconds = 0.0 if state.at is None else now - state.at
         if seconds > _LONGEST_STEP_SECONDS:
             seconds = 0.0
-        before = self._leadership.sure_claims()
+        before = self._leadership.sure_tenures() or NOTHING
         poll = self._poller.poll(now=now, rack_aware=bool(rack_aware))
-        claims = self._leadership.sure_claims() if before is not None else None
-        if claims is None:
-            self._count_later(poll)
+        after = self._leadership.sure_tenures()
+        is_sure = after is not None
+        if after is None:  # another agent may measure by now; else the next poll shows all since the last sure one
+            poll.spans, seconds = dict.fromkeys(poll.groups, CommitSpans()), 0.0
+        else:
+            self._begin(poll, before, after, now=now, wall=wall)
         self._replication.poll(state, now=now + time.perf_counter() - started)
         self._exact.see(
             poll.groups,
             {topic: len(views) for topic, views in state.cluster.topics.items()},
             self._served_members(poll),
-            curves=state.curves,
-            rewound={name: spans.rewound for name, spans in poll.spans.items() if spans.rewound},
-            now=now,
+            since={name: begun.at for name, begun in self._begun.items()},
         )
-        groups = self._count(poll, claims, now=now, seconds=seconds)
-        changed = {name for name, owners in poll.owners.items() if owners != state.owners.get(name, owners)}
-        self._window.add(now - seconds, now, {name: group.flows for name, group in groups.items()}, changed=changed)
+        groups = self._count(poll, now=now, seconds=seconds, is_sure=is_sure)
+        if is_sure:
+            changed = {name for name, owners in poll.owners.items() if owners != state.owners.get(name, owners)}
+            self._window.add(now - seconds, now, {name: group.flows for name, group in groups.items()}, changed=changed)
         gone = state.groups.keys() - poll.groups.keys()
         for known in (self._weights, self._read_rates, self._builder, self._window):
             known.forget(gone)
         snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
-        self._poller.done(poll, now if claims is not None else state.at)
-        gaps = merged([*snapshot.gaps, *self._replication.gaps, *elsewhere, *self._exact.refused()])
-        snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
-        self._board.publish(
-            snapshot,
-            [flow for group in groups.values() for flow in group.counted],
-            [flow for name in self._mine(groups, claims) for flow in groups[name].flows],
+        if is_sure:
+            self._poller.done(poll, now)
+        gaps = merged(
+            [*snapshot.gaps, *self._replication.gaps, *elsewhere, *self._exact.gaps, *self._hand_overs(now=now)]
         )
-        if before is not None and claims is not None:
-            self._bases = {
-                name: _Base(claim=before.of_group(name), elsewhere=before.elsewhere(name)) for name in poll.groups
-            }
+        snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
+        counted = [flow for name, group in groups.items() if self._counts(name, now=now) for flow in group.flows]
+        self._board.publish(snapshot, counted)
         return snapshot
+
+    def rest(self) -> None:
+        """Forget what was polled: this agent measures nothing, until it begins again."""
+        self._read_rates.forget(self._poller.state.groups)
+        self._poller.forget()
+        self._window = Window(self._window_seconds)
+        self._begun = {}
+        self._exact.see({}, {}, {}, since={})
 
     # counting
 
-    def _count_later(self, poll: Poll) -> None:
-        """Count nothing: another agent may have been elected. The next spans start where these did."""
-        positions = self._poller.state.positions
-        poll.spans = {name: CommitSpans(positions=positions.get(name)) for name in poll.groups}
+    def _begin(self, poll: Poll, before: Tenures, after: Tenures, *, now: float, wall: float) -> None:
+        """Begin with the groups that this agent has been elected for since the last poll, and end with the others.
 
-    def _mine(self, groups: Iterable[str], claims: Claims | None) -> list[str]:
-        """Return the groups that this agent counts, and counted when the last spans ended."""
-        return [
-            name
-            for name in groups
-            if claims is not None
-            and (claim := claims.of_group(name)) is not None
-            and name in self._bases
-            and self._bases[name].claim == claim
-        ]
+        `before` and `after` are the tenures at the start and at the end of the poll. Another agent may have measured
+        until an election during the poll, so that a tenure from before the poll is needed to begin.
+        """
+        begun: dict[str, _Begin] = {}
+        for name in poll.groups:
+            tenure, last = after.of_group(name), self._begun.get(name)
+            if tenure is not None and last is not None and last.tenure == tenure:
+                begun[name] = last
+            elif tenure is not None and before.of_group(name) == tenure:
+                is_handed_over = tenure.succeeds and bool(self._poller.committed(poll, name))
+                begun[name] = _Begin(tenure=tenure, at=now, wall=wall, is_handed_over=is_handed_over)
+        self._begun = begun
 
-    def _count(self, poll: Poll, claims: Claims | None, *, now: float, seconds: float) -> dict[str, Count]:
-        """Return what each group read; estimates count only where this agent counted the group at both ends."""
-        reported: dict[str, dict[str, list[Read]]] = {}
-        for (where, member), reads in self._exact.collect().items():
-            reported.setdefault(where, {})[member] = reads
-        known = self._exact.members(now=now)  # after `collect`, which excludes members with impossible reports
-        mine = frozenset(self._mine(poll.groups, claims))
+    def _counts(self, group: str, *, now: float) -> bool:
+        """Return whether what was read until now counts: whether this agent has begun before."""
+        return group in self._begun and self._begun[group].at < now
+
+    def _hand_overs(self, *, now: float) -> list[Gap]:
+        """Return the gaps between another agent's measurements and this one's, while they are in the window."""
+        groups: dict[float, list[str]] = {}
+        for name, begun in self._begun.items():
+            if begun.is_handed_over and now - begun.at < self._window_seconds:
+                groups.setdefault(begun.wall, []).append(name)
+        return [handed_over(names, at=wall) for wall, names in sorted(groups.items())]
+
+    def _count(self, poll: Poll, *, now: float, seconds: float, is_sure: bool) -> dict[str, Count]:
+        """Return what each group read since the last poll; clients' reports wait until it is sure who measures."""
+        state = self._poller.state
+        rewound = {name: spans.rewound for name, spans in poll.spans.items() if spans.rewound}
+        reported = self._exact.collect(state.curves, now=now, rewound=rewound) if is_sure else {}
+        known = self._exact.members(now=now)
         counts: dict[str, Count] = {}
         for name, group in poll.groups.items():
             owners = poll.owners[name]
             parts = self._parts(name, poll, seconds=seconds)
-            if claims is not None:
+            if is_sure:
                 self._read_rates.measured(name, parts, owners, seconds)
             self._weights.measured(name, self._poller.production.rates(owners))
             members = {one.id: one for one in (*group.members, *owners.values())}
@@ -163,19 +188,12 @@ class Cycle:
                 reported.get(name, {}),
                 exact_members={one: members[one] for where, one in known if where == name and one in members},
                 rack_of=self._poller.rack_of,
-                counts=self._counts(name, claims if name in mine else None),
             )
-            for member_id, wire_bytes in one.estimated.items():
-                self._exact.estimated((name, member_id), wire_bytes)
+            if self._counts(name, now=now):
+                for member_id, wire_bytes in one.estimated.items():
+                    self._exact.estimated((name, member_id), wire_bytes)
             counts[name] = one
         return counts
-
-    def _counts(self, name: str, claims: Claims | None) -> Callable[[ObservedMember | None], bool]:
-        """Return the test for members whose reads this agent counts: not those that report to other agents."""
-        if claims is None:
-            return lambda _member: False
-        elsewhere = self._bases[name].elsewhere | claims.elsewhere(name)
-        return lambda member: member is None or member.id not in elsewhere
 
     def _parts(self, name: str, poll: Poll, *, seconds: float) -> list[AttributedBytes]:
         state = self._poller.state

@@ -1,8 +1,9 @@
-"""Failed and refused requests as values: one missing permission costs one figure and is reported, never raised."""
+"""What figures lack, as values: one missing permission costs one figure and is reported, never raised."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from kafka import errors as kafka_errors
@@ -31,7 +32,7 @@ LACKS: Final = {
         "only leaders count as near, unless probed",
         "allow DESCRIBE_CONFIGS on the cluster or set racks.replica_selector",
     ),
-    Family.STATISTICS: ("an application's statistics were refused; its bytes stay estimated", ""),
+    Family.STATISTICS: ("an application's statistics were refused or cut; what was refused stays estimated", ""),
     Family.SCRAPE: ("a client's metrics cannot be read; its bytes stay estimated", ""),
 }
 """What a figure lacks without an answer, and the permission that it needs."""
@@ -67,6 +68,25 @@ def failed(family: Family, where: str, error: Exception | str) -> Gap:
         where=where,
         reason=one_line(error),
         consequence=f"{lacks}; {cure}" if cure else lacks,
+    )
+
+
+HAND_OVER: Final = "hand-over"
+"""A gap that is no failure, and in a report as long as the window lacks what was read."""
+
+
+def handed_over(groups: Sequence[str], *, at: float) -> Gap:
+    """Return the gap between another agent's measurements of groups and those of this one.
+
+    `at` is when this one began, in seconds since 1970; when the other one ended is not known.
+    """
+    begun = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Gap(
+        what=HAND_OVER,
+        refused=False,
+        where=groups[0] if len(groups) == 1 else f"{len(groups)} groups",
+        reason=f"this process measures since {begun}, another one did before",
+        consequence="what was read between the last measurement of that one and then is in no figure",
     )
 
 

@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from samerack.traffic.board import TrafficBoard
+from samerack.traffic.gaps import HAND_OVER
 from samerack.traffic.lag import lag_by_key, oldest_by_key
 from samerack.traffic.lower_bound import LowerBound, Number
 from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
@@ -201,13 +202,12 @@ class TrafficMetrics:
         )
         self._errors = Counter(
             "samerack_traffic_errors",
-            "Questions that failed or were refused, by family.",
+            "Questions that failed or were refused, by family, and hand-overs between agents.",
             ["family"],
             registry=registry,
         )
-        for family in Family:
-            self._errors.labels(family.value)
-        self._errors.labels(_INTERNAL)
+        for what in (*Family, HAND_OVER, _INTERNAL):
+            self._errors.labels(what)
 
     @classmethod
     def silent(cls) -> Self:
@@ -219,5 +219,5 @@ class TrafficMetrics:
         self._cycles.observe(seconds)
 
     def failed(self, what: str | None) -> None:
-        """Count a failed request, a `Family`; None for an error in the agent."""
+        """Count a gap by what it is of, a `Family` mostly; None for an error in the agent."""
         self._errors.labels(what if what is not None else _INTERNAL).inc()

@@ -15,8 +15,8 @@ import numpy as np
 
 from samerack.cluster.wire import Wire
 from samerack.common.patterns import EVERY, included
-from samerack.election.counting import Claim
 from samerack.election.leadership_state import LeadershipState
+from samerack.election.tenure import Tenure
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import CycleState
@@ -30,10 +30,10 @@ _WAITING: Final = "it takes two polls of all logs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Polled:
-    """The last poll of all logs: its monotonic time, the claim by which it counts, and what is known."""
+    """The last poll of all logs: its monotonic time, the tenure in which it counts, and what is known."""
 
     at: float
-    claim: Claim
+    tenure: Tenure
     logs: Logs
     density: Reals
 
@@ -74,39 +74,39 @@ class ReplicationMeter:
         Raises:
             AgentError: No broker can be reached at all.
         """
-        claims = self._leadership.sure_claims()
-        if claims is None:
+        before = self._leadership.sure_tenures()
+        if before is None:
             return
-        claim = claims.of_pattern(EVERY)
-        why = self._why_not(claim)
-        if claim is None or why:
+        tenure = before.of_pattern(EVERY)
+        why = self._why_not(tenure)
+        if tenure is None or why:
             self._forget()
             self.found = Replication(unknown=why, totals=self._totals)
             return
-        if self._last is not None and self._last.claim != claim:  # another agent may have counted in between
+        if self._last is not None and self._last.tenure != tenure:  # another agent may have measured in between
             self._forget()
         if self._last is not None and now - self._last.at < self._pause:
             return
         polled, self.gaps = cluster_logs.poll(self._wire, state.cluster.brokers.keys(), state.curves, state.logs)
-        after = self._leadership.sure_claims()
-        if polled is not None and after is not None and after.of_pattern(EVERY) == claim:
-            self._add(polled, claim, now)
+        after = self._leadership.sure_tenures()
+        if polled is not None and after is not None and after.of_pattern(EVERY) == tenure:
+            self._add(polled, tenure, now)
         while self._steps and self._steps[0].end < now - self._settings.window_seconds:
             self._steps.popleft()
         self.found = self._found()
 
-    def _why_not(self, claim: Claim | None) -> str:
+    def _why_not(self, tenure: Tenure | None) -> str:
         if not self._settings.replication:
             return "traffic.replication is false"
         if EVERY not in included(self._settings.groups):
             return "it is measured where traffic.groups contain '*'"
-        return "another agent of the election measures it" if claim is None else ""
+        return "another agent of the election measures it" if tenure is None else ""
 
     def _forget(self) -> None:
         self._last, self.gaps = None, []
         self._steps.clear()
 
-    def _add(self, polled: Logs, claim: Claim, now: float) -> None:
+    def _add(self, polled: Logs, tenure: Tenure, now: float) -> None:
         last = self._last
         if last is None:
             grown = first_growth(polled)
@@ -116,7 +116,7 @@ class ReplicationMeter:
                 step = _Step(begin=last.at, end=now, copied=copied(polled, grown.appended, self._rack_of))
                 self._steps.append(step)
                 self._totals += step.copied
-        self._last = _Polled(at=now, claim=claim, logs=polled, density=grown.density)
+        self._last = _Polled(at=now, tenure=tenure, logs=polled, density=grown.density)
 
     def _found(self) -> Replication:
         if not self._steps or self._last is None:

@@ -294,10 +294,10 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A request that was refused or failed, and what the figures lack because of it.
+    """A request that was refused or failed, or a hand-over between agents, and what the figures lack because of it.
 
     Attributes:
-        what: What was requested: a `Family`, `events` or `publishing`.
+        what: What was requested: a `Family`, `events` or `publishing`; or `hand-over`.
         refused: True for a missing permission, False for another failure.
         where: Broker, topic or group it concerns; "" for all.
         reason: The broker's error name or the failure as text.

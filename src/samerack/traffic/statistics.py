@@ -27,6 +27,10 @@ class StatisticsError(Exception):
     """A post is not a librdkafka consumer's statistics; the message says what is wrong and what is expected."""
 
 
+class MeasuredElsewhereError(StatisticsError):
+    """The agent that gets the statistics is not the one that measures the group."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
     """What a client counted since it started; for librdkafka and, by node, for Java's client.

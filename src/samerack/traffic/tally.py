@@ -70,15 +70,13 @@ class Tally:
     keys: dict[FlowKey, FlowKey] = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     left_over: dict[FlowKey, float] = field(default_factory=dict)
-    counted_left_over: dict[FlowKey, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """One group's cycle: what was read, what of it this agent counts, and the estimated bytes of that by member id."""
+    """One group's cycle: what was read, and the estimated bytes of that by member id."""
 
     flows: tuple[Flow, ...]
-    counted: tuple[Flow, ...]
     estimated: Mapping[str, float]
 
 
@@ -90,18 +88,15 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     *,
     exact_members: Mapping[str, ObservedMember],
     rack_of: Callable[[int | None], str],
-    counts: Callable[[ObservedMember | None], bool] = lambda _member: True,
 ) -> Count:
     """Compute the flows of one group in one cycle, and change the tally.
 
     `parts` are estimates, `exact` is what clients reported since the last cycle, by member id. The estimates of
     `exact_members`, which are known exactly at present, calibrate and do not count. `rack_of` returns "" where unknown.
-    `counts` says whether this agent counts what is estimated for a member; exact bytes always count.
     """
     calibration = tally.calibrations.setdefault(group, Calibration())
     factor = calibration.factor
     sums: dict[FlowKey, list[float]] = {}
-    counted: dict[FlowKey, list[float]] = {}
     shadow = 0.0
     committed = False
     estimated: dict[str, float] = {}
@@ -114,9 +109,6 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
         wire_bytes = part.wire_bytes * factor
         key = _key(group, part.partition[0], member, rack_of(part.broker), "estimated")
         _add(sums, key, wire_bytes, part.records)
-        if not counts(member):
-            continue
-        _add(counted, key, wire_bytes, part.records)
         if member is not None:
             estimated[member.id] = estimated.get(member.id, 0.0) + wire_bytes
     reported = 0.0
@@ -126,14 +118,9 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
             reported += read.wire_bytes
             key = _key(group, read.partition[0], member, rack_of(read.broker), "exact")
             _add(sums, key, read.wire_bytes, read.records)
-            _add(counted, key, read.wire_bytes, read.records)
     if reported or shadow:
         calibration.add(reported, shadow, committed=committed)
-    return Count(
-        flows=_rounded(sums, tally.left_over, tally.keys),
-        counted=_rounded(counted, tally.counted_left_over, tally.keys),
-        estimated=estimated,
-    )
+    return Count(flows=_rounded(sums, tally.left_over, tally.keys), estimated=estimated)
 
 
 def _key(group: str, topic: str, member: ObservedMember | None, replica_rack: str, method: Method) -> FlowKey:

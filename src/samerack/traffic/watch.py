@@ -5,6 +5,7 @@ Every failure is counted by family, logged once and retried; measuring never sto
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -25,11 +26,11 @@ from samerack.settings.measuring import ClientEndpoint
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import ExactReads
-from samerack.traffic.gaps import failed
+from samerack.traffic.gaps import HAND_OVER, failed
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
 from samerack.traffic.snapshot import Family, Gap, ObservedMember, TrafficSnapshot
-from samerack.traffic.statistics import Counters, StatisticsError, parse
+from samerack.traffic.statistics import Counters, MeasuredElsewhereError, StatisticsError, parse
 from samerack.traffic.weights import WeightBook
 
 log = structlog.get_logger("traffic")
@@ -37,9 +38,7 @@ log = structlog.get_logger("traffic")
 _SHARE_OF_TIME: Final = 3
 """A poll may take a third of the time at most."""
 _SHARE_OF_HASTE: Final = 10
-"""While new groups are found every second, each is a new claim: polls that claims hasten take a tenth of the time."""
-_STANDBY_SHARE: Final = 6
-"""An agent that counts no group polls this many times less often, and only for the members that report to it."""
+"""While groups are found every second, each is a new tenure: polls that these hasten take a tenth of the time."""
 
 RackAware = Callable[[], bool | None]
 """Whether the brokers serve from the reader's rack; None where not asked yet; AgentError says why it is not known."""
@@ -61,7 +60,7 @@ class TrafficWatch(Service):
     ) -> None:
         """Prepare; `start` begins.
 
-        `hosts` is what other sources know of client hosts; without `leadership` this agent counts everything. `stop`
+        `hosts` is what other sources know of client hosts; without `leadership` this agent measures everything. `stop`
         waits `stop_seconds` for the last measurement.
 
         Raises:
@@ -71,14 +70,13 @@ class TrafficWatch(Service):
         super().__init__("traffic", retries=RetryPauses(first=pause, most=pause))
         self._stop_seconds = stop_seconds
         self.weights = WeightBook()
-        self.last_poll = float("-inf")
         self._settings = settings.traffic
         self._wire = Wire(for_kafka_python(settings.kafka))
         self._board = board
         self._metrics = metrics
         self._rack_aware = rack_aware
         self._leadership = leadership or LeadershipState()
-        self._exact = ExactReads(began_at=time.monotonic(), leadership=self._leadership)
+        self._exact = ExactReads()
         self._cycle = Cycle(
             settings,
             wire=self._wire,
@@ -88,12 +86,10 @@ class TrafficWatch(Service):
             hosts=hosts,
             leadership=self._leadership,
         )
-        self._asked = False
         self._min_pause = 0.0
         self._held: AbstractSet[object] = frozenset()
         self._leadership.listen(self._elected)
         self._last_reported: frozenset[Gap] = frozenset()
-        self._scraped: tuple[Gap, ...] = ()
 
     def stop(self) -> None:
         """End the thread after the current poll, and wait for its measurement."""
@@ -102,20 +98,20 @@ class TrafficWatch(Service):
             self.join(self._stop_seconds)
 
     def _elected(self) -> None:
-        """Poll at once after an election that gave this agent new claims: it counts from that poll on."""
-        held = frozenset(self._leadership.claims.held.values())
+        """Poll at once after an election that gave this agent something to measure: it counts from that poll on."""
+        held = frozenset(self._leadership.tenures.held.values())
         if held - self._held:
             self.wake()
         self._held = held
 
     def turn(self) -> float:
-        """Poll once, unless this agent stands by and nobody reports to it; return the pause."""
+        """Poll once, unless this agent stands by; return the pause, which an election ends."""
         started, self._min_pause = time.monotonic(), 0.0
-        asked, self._asked = self._asked, False
-        if not asked and not self._is_needed(now=started):
+        if not self._leadership.tenures.held:
             self._wire.close()
             self._board.clear()
-            return self._settings.poll_seconds
+            self._cycle.rest()
+            return threading.TIMEOUT_MAX
         self.poll()
         took = time.monotonic() - started
         pause = max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
@@ -123,18 +119,9 @@ class TrafficWatch(Service):
         return pause
 
     def rest(self, seconds: float) -> None:
-        """Wait for the next turn: a standby's is rare, unless a client's report needs a newer poll."""
+        """Wait for the next turn, which elections may hasten."""
         self._stopping.wait(self._min_pause)
-        seconds -= self._min_pause
-        for _ in range(_STANDBY_SHARE):
-            if self._wake.wait(seconds) or self._asked or self._leadership.claims.counts_groups:
-                break
-
-    def _is_needed(self, *, now: float) -> bool:
-        """Return whether this agent counts something: groups, or members that report to it."""
-        reporting = self._exact.reporting_members(now=now)
-        self._leadership.advertise(reporting)
-        return bool(self._leadership.claims.counts_groups or self._settings.client_endpoints or reporting)
+        super().rest(seconds - self._min_pause)
 
     def failed(self, error: Exception) -> None:
         """Count a failed poll."""
@@ -150,17 +137,21 @@ class TrafficWatch(Service):
         Raises:
             AgentError: No broker can be reached at all.
         """
-        self._scraped = tuple(gap for endpoint in self._settings.client_endpoints for gap in self._scrape(endpoint))
+        scraped = [
+            gap
+            for endpoint in self._settings.client_endpoints
+            if self._leadership.tenures.of_group(endpoint.group) is not None
+            for gap in self._scrape(endpoint)
+        ]
         rack_aware, unknown = self._selector()
         now = time.monotonic()
-        self._leadership.advertise(self._exact.reporting_members(now=now))
-        elsewhere = (*self._scraped, *unknown)
+        elsewhere = (*scraped, *unknown)
         snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
-        self.last_poll = now
         self._metrics.polled(snapshot.cycle_seconds)
         gaps = frozenset(snapshot.gaps)
         for gap in gaps:
-            self._metrics.failed(gap.what)
+            if gap.what != HAND_OVER or gap not in self._last_reported:
+                self._metrics.failed(gap.what)
         for gap in gaps - self._last_reported:
             log.warning("traffic-gap", what=gap.what, where=gap.where, reason=gap.reason, consequence=gap.consequence)
         self._last_reported = gaps
@@ -180,17 +171,18 @@ class TrafficWatch(Service):
         """Take the statistics from an application's `stats_cb`.
 
         Raises:
+            MeasuredElsewhereError: Another agent measures the group.
             StatisticsError: They are invalid; nothing is changed.
         """
-        now = time.monotonic()
+        if self._leadership.tenures.of_group(group) is None:
+            raise MeasuredElsewhereError(
+                f"this agent does not measure group {group!r}; its bytes are estimated by another"
+            )
         try:
-            member = self._exact.post(group, parse(body), now=now, member_id=member_id)
+            return self._exact.post(group, parse(body), now=time.monotonic(), member_id=member_id)
         except StatisticsError:
             self._metrics.failed(Family.STATISTICS)
-            self._asked = True
             raise
-        self._leadership.advertise(self._exact.reporting_members(now=now))
-        return member
 
     def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:
         try:

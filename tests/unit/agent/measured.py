@@ -203,8 +203,7 @@ REPLICATED = Replication(
 
 def publish(board: TrafficBoard, taken: TrafficSnapshot) -> None:
     """Publish a snapshot and count all that flowed in it."""
-    flows = [one for each in taken.groups for one in each.flows]
-    board.publish(taken, flows, flows)
+    board.publish(taken, [one for each in taken.groups for one in each.flows])
 
 
 def reports(

@@ -85,12 +85,15 @@ def agent() -> Iterator[Agent]:
         "groups": ["orders"],
         "web": {"port": 0},
         "events": {"path": "memory"},
+        "election": {"group": ""},
     }
     made = Agent(load(flags=flags, environment={}))
     publish(made.clusters[""].parts.traffic, busy())
     made.clusters[""].parts.events.add("plan", "orders", action="optimal", detail="<script>\x1b[2J")
     assert made.clusters[""].parts.measuring is not None
-    made.clusters[""].parts.measuring._exact.see({"orders": group(member("m1", "orders-a", 0, 1, 2))}, {"t": 4}, {})
+    made.clusters[""].parts.measuring._exact.see(
+        {"orders": group(member("m1", "orders-a", 0, 1, 2))}, {"t": 4}, {}, since={"orders": 0.0}
+    )
     yield made
     made.web._socket.close()
 

@@ -23,6 +23,7 @@ from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names, rack_warnings
 from samerack.settings.leading import LeadingSettings, RackSettings
+from samerack.traffic.gaps import handed_over
 from samerack.traffic.snapshot import (
     BlindSpot,
     Family,
@@ -698,10 +699,11 @@ def test_what_plans_avoid_lacks_what_followers_do_not_serve() -> None:
 
 
 def test_what_was_refused_is_reported_and_costs_nothing() -> None:
-    """A missing permission and a failure have different codes, and neither costs."""
+    """A missing permission and a failure have different codes, and neither costs; a hand-over is no finding."""
     gaps = [
         Gap(what=Family.LOG_DIRS, refused=True, where="broker 1", reason="r", consequence="x"),
         Gap(what=Family.PROBE, refused=False, where="", reason="timed out", consequence="y"),
+        handed_over(["orders"], at=0.0),
     ]
     reported = found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), gaps=gaps))
     assert [(one.code, one.where, one.costs) for one in reported] == [

@@ -33,7 +33,6 @@ presences = st.dictionaries(
         responsibilities=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
         held=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
         term=st.integers(0, 5),
-        reporting=st.lists(st.tuples(st.sampled_from("gh"), st.sampled_from("mn")), unique=True, max_size=2).map(tuple),
     ),
     min_size=1,
     max_size=6,
@@ -176,14 +175,13 @@ def test_few_are_sent_all_racks_and_many_read_them() -> None:
 
 
 def test_a_record_of_many_agents_is_small() -> None:
-    """The record of 300 candidates for a hundred groups, with a thousand clients that post to them, is small."""
+    """The record of 300 candidates for a hundred groups is small."""
     present = {
         f"orders-{number:05}-7d9f8b6c5-x2x4z-00000000-0000-0000-0000-000000000000": Advertisement(
             identity=f"orders-{number:05}-7d9f8b6c5-x2x4z",
             rack="eu-central-1a",
             addresses=(f"10.0.0.{number % 250}",),
             responsibilities=(lead(f"group-{number % 100:03}"),),
-            reporting=tuple((f"group-{number % 100:03}", f"consumer-{number:05}-{client}") for client in range(3)),
         )
         for number in range(300)
     }

@@ -32,11 +32,3 @@ def test_groups_found_while_a_join_is_parked_are_advertised_by_another_one(membe
     assert "other groups" in member.news
     member.group_protocols()
     assert not member.news
-
-
-def test_clients_that_report_while_a_join_is_parked_are_advertised_by_another_one(member: ElectionMember) -> None:
-    """As groups are."""
-    member.reporting = frozenset({("orders", "m-1")})
-    assert "clients" in member.news
-    member.group_protocols()
-    assert not member.news

@@ -1,12 +1,16 @@
-"""What an agent counts from poll to poll, as elections change its claims."""
+"""What agents count from poll to poll, as elections change what they measure."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from samerack.cluster.wire import Wire
-from samerack.election.counting import NOTHING, Claim, Claims
-from samerack.election.messages import ReportingMember, observe
+from samerack.election.messages import observe
+from samerack.election.tenure import NOTHING, Tenure, Tenures
 from samerack.settings.all_settings import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
@@ -15,17 +19,21 @@ from samerack.traffic.cycle import Cycle
 from samerack.traffic.describe import Commits
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.positions import Polls, spans_of
+from samerack.traffic.snapshot import Gap, TrafficSnapshot
 from samerack.traffic.weights import WeightBook
-from tests.unit.traffic.test_exact import Elected, group, member
+from tests.unit.agent.values import partition, view_of
+from tests.unit.traffic.test_exact import LOGS, Elected, counters, group, member
 
 SETTINGS = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})
 RESPONSIBILITY = observe("*")
+SECONDS = 5.0
+"""Between two polls, in which 20 records are read."""
 
 
-def active(term: int, *elsewhere: ReportingMember) -> Claims:
-    """Claims of an agent that has counted all groups since an election."""
-    claim = Claim(what=RESPONSIBILITY, term=term, since=0.0)
-    return Claims({RESPONSIBILITY: claim}, responsibilities=[RESPONSIBILITY], elsewhere=frozenset(elsewhere))
+def active(term: int, *, succeeds: bool = True) -> Tenures:
+    """The tenures of an agent that measures all groups since an election."""
+    tenure = Tenure(what=RESPONSIBILITY, term=term, succeeds=succeeds)
+    return Tenures({RESPONSIBILITY: tenure}, measuring=[RESPONSIBILITY])
 
 
 class Seeing(BrokerPoller):
@@ -53,8 +61,47 @@ class Seeing(BrokerPoller):
         )
 
 
+class Agent:
+    """An agent that polls this group; a test holds the elections."""
+
+    def __init__(self) -> None:
+        self.leadership, self.board, self.exact = Elected(None), TrafficBoard(), ExactReads()
+        self.cycle = Cycle(
+            SETTINGS,
+            wire=Wire({}),
+            board=self.board,
+            exact=self.exact,
+            weights=WeightBook(),
+            leadership=self.leadership,
+        )
+        self.poller = self.cycle._poller = Seeing()
+        self.now = 0.0
+
+    @property
+    def counted(self) -> int:
+        """All records that it has counted."""
+        return sum(volume.records for volume in self.board.totals().values())
+
+    def poll(self, tenures: Tenures | None) -> TrafficSnapshot:
+        """Poll once with these tenures."""
+        self.now += SECONDS
+        self.leadership.now = tenures
+        return self.cycle.turn(now=self.now, wall=self.now, rack_aware=False)
+
+    def stand_by(self) -> None:
+        """Measure nothing for the time of a poll."""
+        self.now += SECONDS
+        self.poller.offset += 10
+        self.cycle.rest()
+
+
+def hand_over(snapshot: TrafficSnapshot) -> Gap | None:
+    """The gap that a hand-over leaves."""
+    return next((gap for gap in snapshot.gaps if gap.what == "hand-over"), None)
+
+
 @pytest.mark.parametrize(
-    ("claims", "records"),
+    ("tenures", "records"),
     [
         ([active(1), active(1), active(1)], [0, 20, 20]),
         ([NOTHING, active(2), active(2)], [0, 0, 20]),
@@ -62,34 +109,119 @@ class Seeing(BrokerPoller):
         ([active(1), active(3), active(3)], [0, 0, 20]),
         ([active(1), None, None, active(1)], [0, 0, 0, 60]),
         ([active(1), None, active(3), active(3)], [0, 0, 0, 20]),
-        ([active(1), active(1, ("g", "m1")), active(1, ("g", "m1")), active(1), active(1)], [0, 10, 10, 10, 20]),
     ],
     ids=[
-        "what it counts all the time",
+        "what it measures all the time",
         "from the first poll after its election on",
         "not what was read while it was a standby",
         "nor in between, where it has not noticed",
         "what is in doubt waits",
         "and is left out if another agent was elected",
-        "not a member that reports to another agent, at either end",
     ],
 )
-def test_what_is_counted(claims: list[Claims | None], records: list[int]) -> None:
-    """A span counts if the agent had the claim to it at its start and at its end."""
-    leadership, board = Elected(None), TrafficBoard()
-    cycle = Cycle(
-        SETTINGS,
-        wire=Wire({}),
-        board=board,
-        exact=ExactReads(began_at=0.0, leadership=leadership),
-        weights=WeightBook(),
-        leadership=leadership,
-    )
-    cycle._poller = Seeing()
-    found, before = [], 0
-    for number, leadership.now in enumerate(claims):
-        cycle.turn(now=5.0 * number, wall=5.0 * number, rack_aware=False)
-        counted = sum(volume.records for volume in board.totals().values())
-        found.append(counted - before)
-        before = counted
-    assert found == records
+def test_what_is_counted(tenures: list[Tenures | None], records: list[int]) -> None:
+    """What was read between two polls counts if the agent had one tenure at both."""
+    agent = Agent()
+    counted = [0]
+    for each in tenures:
+        agent.poll(each)
+        counted.append(agent.counted)
+    assert [after - before for before, after in pairwise(counted)] == records
+
+
+def test_an_election_during_the_first_poll_begins_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent before may have counted until the election, and the poll may have read commits before it."""
+    agent = Agent()
+    poll = agent.poller.poll
+
+    def elected(*, now: float, rack_aware: bool) -> Poll:
+        agent.leadership.now = active(2)
+        return poll(now=now, rack_aware=rack_aware)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(agent.poller, "poll", elected)
+        agent.poll(NOTHING)
+    agent.poll(active(2))
+    assert agent.counted == 0
+    agent.poll(active(2))
+    assert agent.counted == 20
+
+
+@given(st.lists(st.sampled_from(["first", "second", "nobody", "in doubt"]), min_size=1, max_size=30))
+def test_two_agents_count_nothing_twice_and_name_what_neither_counts(elections: list[str]) -> None:
+    """What is between the last sure poll of one agent and the first of the next is in no figure, and the next says so.
+
+    Both poll every time. In doubt the agent that measures does not know whether there was an election.
+    """
+    agents = {"first": Agent(), "second": Agent()}
+    measures, term, last, expected = "", 0, None, 0
+    for number, now in enumerate(elections):
+        if now not in {measures, "in doubt"}:
+            measures, term, last = now, term + 1, None
+        for name, agent in agents.items():
+            if name != measures:
+                assert hand_over(agent.poll(NOTHING)) is None
+            elif now == "in doubt":
+                agent.poll(None)
+            else:
+                gap = hand_over(agent.poll(active(term)))
+                assert gap is not None or last is not None
+                expected += 20 * (number - last) if last is not None else 0
+                last = number
+        assert sum(agent.counted for agent in agents.values()) == expected
+
+
+def test_a_hand_over_is_named_while_the_window_lacks_what_was_read() -> None:
+    """The first agent has no such gap; one that measures again has it like any other."""
+    agent = Agent()
+    assert hand_over(agent.poll(active(1, succeeds=False))) is None
+    agent.stand_by()
+    found = hand_over(agent.poll(active(3)))
+    assert found is not None
+    assert (found.where, found.refused) == ("g", False)
+    assert "since 1970-01-01 00:00:15 UTC" in found.reason
+    for _ in range(int(SETTINGS.traffic.window_seconds / SECONDS) - 1):
+        assert hand_over(agent.poll(active(3))) == found
+    assert hand_over(agent.poll(active(3))) is None
+
+
+def test_after_a_hand_over_nothing_is_known_until_two_polls() -> None:
+    """What is not measured is unknown, and not 0; nor is it what the agent had measured before it was a standby."""
+    agent = Agent()
+    for _ in range(3):
+        (known,) = agent.poll(active(1)).groups
+    assert known.flows
+    agent.stand_by()
+    counted = agent.counted
+    (unknown,) = agent.poll(active(3)).groups
+    assert (unknown.flows, unknown.bytes_per_second, agent.counted) == ((), None, counted)
+    (known,) = agent.poll(active(3)).groups
+    assert sum(flow.volume.records for flow in known.flows) == 20
+
+
+def test_what_is_in_doubt_for_long_does_not_become_nothing() -> None:
+    """The figures of a window stay while it is in doubt who measures, and then include all that was read."""
+    agent = Agent()
+    for _ in range(3):
+        (known,) = agent.poll(active(1)).groups
+    for _ in range(int(2 * SETTINGS.traffic.window_seconds / SECONDS)):
+        (doubtful,) = agent.poll(None).groups
+        assert doubtful.flows == known.flows
+    agent.poll(active(1))
+    assert agent.counted == agent.poller.offset * 2 - 20
+
+
+@pytest.mark.parametrize(("after", "counted"), [(1, 300), (3, 0)], ids=["the same agent", "another one"])
+def test_reports_of_clients_wait_while_it_is_in_doubt_who_measures(after: int, counted: int) -> None:
+    """They count once that is sure, and never if another agent was elected."""
+    agent = Agent()
+    agent.poller.state.curves = dict(LOGS)
+    agent.poller.state.cluster = view_of(t=[partition(1), partition(2)])
+    agent.poll(active(1))
+    agent.exact.post("g", counters(500, age=100), now=6.0)
+    agent.exact.post("g", counters(800, age=101), now=7.0)
+    agent.poll(None)
+    assert agent.counted == 0
+    agent.poll(active(after))
+    totals = agent.board.totals().items()
+    assert sum(volume.wire_bytes for key, volume in totals if key.method == "exact") == counted

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import pytest
 
 from samerack.cluster.racks import MemberRack
-from samerack.election.counting import NOTHING, Claim, Claims
 from samerack.election.leadership_state import LeadershipState
+from samerack.election.tenure import Tenures
 from samerack.protocol.values import from_pairs
+from samerack.traffic.collect import Partition
+from samerack.traffic.curve import Curve, LogExtent, begin
 from samerack.traffic.exact import STALE_SECONDS, ExactReads
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.snapshot import ObservedMember
 from samerack.traffic.statistics import Counters, StatisticsError
+
+LOGS: Final[Mapping[Partition, Curve]] = {
+    ("t", number): begin(LogExtent(start=0, end=10_000, size_bytes=10_000_000, leader=1)) for number in range(4)
+}
+"""Logs with room for all that is reported here."""
 
 
 def member(name: str, client_id: str, *numbers: int) -> ObservedMember:
@@ -47,30 +57,32 @@ def counters(received: int, *, client: str = "c#1", client_id: str = "c", number
 
 def reads(*members: ObservedMember) -> ExactReads:
     """An agent that sees these members of one group, and topic t with four partitions."""
-    exact = ExactReads(began_at=100.0)
-    exact.see({"g": group(*members)}, {"t": 4}, {})
+    exact = ExactReads()
+    exact.see({"g": group(*members)}, {"t": 4}, {}, since={"g": 100.0})
     return exact
 
 
 class Elected(LeadershipState):
-    """An agent with some claims; None while they are not certain."""
+    """An agent with some tenures; None while they are not certain."""
 
-    def __init__(self, claims: Claims | None) -> None:
-        self.now = claims
+    def __init__(self, tenures: Tenures | None) -> None:
+        self.now = tenures
 
-    def sure_claims(self) -> Claims | None:
-        """The claims."""
+    def sure_tenures(self) -> Tenures | None:
+        """The tenures."""
         return self.now
 
 
-def claims_of(member_id: str, *, term: int = 1) -> Claims:
-    """A claim to the statistics of one member of group g."""
-    return Claims({("g", member_id): Claim(what=("g", member_id), term=term, since=0.0)})
-
-
-def collected(exact: ExactReads) -> dict[tuple[str, str], float]:
-    """Bytes by member."""
-    return {key: sum(read.wire_bytes for read in found) for key, found in exact.collect().items()}
+def collected(
+    exact: ExactReads,
+    curves: Mapping[Partition, Curve] = LOGS,
+    *,
+    now: float = 112.0,
+    rewound: Mapping[str, frozenset[Partition]] | None = None,
+) -> dict[str, float]:
+    """Bytes by member of group g."""
+    counted = exact.collect(curves, now=now, rewound=rewound).get("g", {})
+    return {name: sum(read.wire_bytes for read in found) for name, found in counted.items()}
 
 
 def test_a_member_is_found_by_its_client_id() -> None:
@@ -78,7 +90,7 @@ def test_a_member_is_found_by_its_client_id() -> None:
     exact = reads(member("m1", "c", 0), member("m2", "d", 1))
     assert exact.post("g", counters(500), now=110.0).id == "m1"
     exact.post("g", counters(700), now=111.0)
-    assert collected(exact) == {("g", "m1"): 700.0}
+    assert collected(exact) == {"m1": 700.0}
     assert collected(exact) == {}
     assert exact.members(now=111.0) == {("g", "m1")}
 
@@ -93,11 +105,11 @@ def test_members_with_one_client_id_are_distinguished_by_what_they_own() -> None
 
 
 def test_an_old_client_counts_from_its_first_post() -> None:
-    """Bytes that a client received before the agent started are not counted."""
+    """Bytes that a client received before the agent measured are not counted."""
     exact = reads(member("m1", "c", 0))
     exact.post("g", counters(10_000, age=1000), now=110.0)
     exact.post("g", counters(10_300, age=1001), now=111.0)
-    assert collected(exact) == {("g", "m1"): 300.0}
+    assert collected(exact) == {"m1": 300.0}
 
 
 def test_what_was_estimated_is_taken_off() -> None:
@@ -105,7 +117,7 @@ def test_what_was_estimated_is_taken_off() -> None:
     exact = reads(member("m1", "c", 0))
     exact.estimated(("g", "m1"), 400.0)
     exact.post("g", counters(500), now=110.0)
-    assert collected(exact) == {("g", "m1"): pytest.approx(100.0)}
+    assert collected(exact) == {"m1": pytest.approx(100.0)}
 
 
 def test_silence_brings_the_estimate_back() -> None:
@@ -115,44 +127,25 @@ def test_silence_brings_the_estimate_back() -> None:
     assert exact.members(now=110.0 + STALE_SECONDS) == frozenset()
 
 
-def test_a_standby_counts_what_it_is_sent_from_the_election_on_that_says_so() -> None:
-    """Until its election another agent estimates the member; two posts after it make a difference that counts."""
-    leadership = Elected(NOTHING)
-    exact = ExactReads(began_at=100.0, leadership=leadership)
-    exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
+def test_who_measures_anew_begins_anew() -> None:
+    """What a client reported in the former tenure is no base: another agent may have measured in between."""
+    exact = reads(member("m1", "c", 0))
     exact.post("g", counters(500), now=110.0)
-    exact.post("g", counters(700), now=111.0)
-    assert exact.reporting_members(now=111.0) == {("g", "m1")}
-    assert exact.members(now=111.0) == frozenset()
-    leadership.now = claims_of("m1")
-    exact.post("g", counters(900), now=112.0)
-    exact.post("g", counters(1000), now=113.0)
-    assert exact.members(now=113.0) == {("g", "m1")}
-    assert collected(exact) == {("g", "m1"): 100.0}
+    exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {}, since={"g": 112.0})
+    assert exact.members(now=112.0) == frozenset()
+    exact.post("g", counters(800, age=12), now=117.0)
+    exact.post("g", counters(900, age=17), now=122.0)
+    assert collected(exact) == {"m1": 100.0}
 
 
-def test_what_is_sent_while_an_election_may_be_under_way_is_counted_after_it() -> None:
-    """Posts during an election count after it if the claim is the same; else another agent has counted them."""
-    for after, counted in ((claims_of("m1"), 300.0), (claims_of("m1", term=3), 0.0)):
-        leadership = Elected(claims_of("m1"))
-        exact = ExactReads(began_at=100.0, leadership=leadership)
-        exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
-        exact.post("g", counters(500, age=1000), now=110.0)
-        leadership.now = None
+def test_who_does_not_measure_a_group_takes_nothing_of_it() -> None:
+    """A group that another agent measures is in no figure of this one."""
+    exact = reads(member("m1", "c", 0))
+    exact.post("g", counters(500), now=110.0)
+    exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {}, since={})
+    with pytest.raises(StatisticsError, match="not observed"):
         exact.post("g", counters(700), now=111.0)
-        leadership.now = after
-        exact.post("g", counters(800), now=112.0)
-        assert collected(exact).get(("g", "m1")) == counted
-
-
-def test_a_young_client_is_whose_it_was_at_its_start() -> None:
-    """Bytes from before this agent's claim do not count: the agent before it may have estimated them."""
-    claim = Claim(what="lead g", term=2, since=108.0)
-    exact = ExactReads(began_at=100.0, leadership=Elected(Claims({}, whole=claim)))
-    exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
-    exact.post("g", counters(500, age=3), now=110.0)
-    exact.post("g", counters(600, age=4), now=111.0)
-    assert collected(exact) == {("g", "m1"): 100.0}
+    assert collected(exact) == {}
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from samerack.cluster.raw_request import RawRequest
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Question
-from samerack.election.counting import EVERYTHING, NOTHING, Claim, Claims
 from samerack.election.messages import observe
+from samerack.election.tenure import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import CycleState
@@ -98,10 +98,10 @@ class Metered:
     elected: Elected
     now: float = 0.0
 
-    def poll(self, *, seconds: float = 30.0, claims: Claims | None = EVERYTHING) -> None:
+    def poll(self, *, seconds: float = 30.0, tenures: Tenures | None = EVERYTHING) -> None:
         """One cycle, some seconds after the last."""
         self.now += seconds
-        self.elected.now = claims
+        self.elected.now = tenures
         self.meter.poll(self.state, now=self.now)
 
 
@@ -246,7 +246,7 @@ def test_old_steps_are_no_present_figures(one: Metered) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "settings", "claims", "why"),
+    ("groups", "settings", "tenures", "why"),
     [
         (("orders-*",), {}, EVERYTHING, "it is measured where traffic.groups contain '*'"),
         ((), {}, EVERYTHING, "it is measured where traffic.groups contain '*'"),
@@ -256,11 +256,11 @@ def test_old_steps_are_no_present_figures(one: Metered) -> None:
     ids=["some groups", "led groups", "switched off", "another agent"],
 )
 def test_who_does_not_measure(
-    brokers: Brokers, groups: Sequence[str], settings: dict[str, Any], claims: Claims, why: str
+    brokers: Brokers, groups: Sequence[str], settings: dict[str, Any], tenures: Tenures, why: str
 ) -> None:
     """Only the elected agent of those that observe everything polls all logs; others say why they do not."""
     it = metered(brokers, groups=groups, **settings)
-    it.poll(claims=claims)
+    it.poll(tenures=tenures)
     assert (it.wire.asked, it.meter.found.unknown) == ([], why)
 
 
@@ -268,22 +268,22 @@ def test_what_grew_around_an_election_is_not_counted(brokers: Brokers) -> None:
     """Two agents never count the same growth: it counts from the first poll after the election on."""
     it = metered(brokers, groups=(EVERY, "!test-*"))
 
-    def active(term: int) -> Claims:
+    def active(term: int) -> Tenures:
         what = observe(EVERY)
-        return Claims({what: Claim(what=what, term=term, since=0.0)}, responsibilities=[what])
+        return Tenures({what: Tenure(what=what, term=term)}, measuring=[what])
 
-    for claims in (active(1), NOTHING, active(3), active(3), None, active(3)):
+    for tenures in (active(1), NOTHING, active(3), active(3), None, active(3)):
         brokers.sizes["clicks", 0] += 1_000
-        it.poll(claims=claims)
+        it.poll(tenures=tenures)
     assert it.meter.found.totals.produced["a"] == 3_000  # what is in doubt waits
     brokers.sizes["clicks", 0] += 1_000
-    it.poll(claims=active(4))
+    it.poll(tenures=active(4))
     assert it.meter.found.unknown == "it takes two polls of all logs"
     assert it.meter.found.totals.produced["a"] == 3_000
 
 
 @pytest.mark.parametrize("now", [NOTHING, None], ids=["lost", "in doubt"])
-def test_an_election_during_a_poll(one: Metered, now: Claims | None) -> None:
+def test_an_election_during_a_poll(one: Metered, now: Tenures | None) -> None:
     """What was polled counts only if the agent was still to count it at the end."""
     respond = one.wire.respond
 

@@ -1,35 +1,39 @@
-"""When the agent measures: as long as it counts groups, or members report to it."""
+"""When the agent measures: as long as it is elected to."""
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from samerack.election.counting import EVERYTHING, NOTHING, Claims
 from samerack.election.leadership_state import LeadershipState
+from samerack.election.tenure import EVERYTHING, NOTHING, Tenures
 from samerack.settings.loading import load
 from samerack.traffic import watch as watch_module
 from samerack.traffic.board import TrafficBoard
+from samerack.traffic.gaps import HAND_OVER, failed, handed_over
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.snapshot import TrafficSnapshot
+from samerack.traffic.snapshot import Family, TrafficSnapshot
+from samerack.traffic.statistics import MeasuredElsewhereError
 from samerack.traffic.watch import TrafficWatch
 
 
 class _Elected(LeadershipState):
-    """An agent whose claims a test sets."""
+    """An agent whose tenures a test sets."""
 
     def __init__(self) -> None:
         self.held = NOTHING
 
     @property
-    def claims(self) -> Claims:
+    def tenures(self) -> Tenures:
         """Returns what the test has set."""
         return self.held
 
 
 def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It polls once it is elected or a report needs it, and shows nothing when it stands by again."""
+    """It polls once it is elected, and shows nothing and takes no reports when it stands by again."""
     settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
     leadership, board = _Elected(), TrafficBoard()
     watch = TrafficWatch(
@@ -43,7 +47,7 @@ def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return polls[-1]
 
     monkeypatch.setattr(watch, "poll", poll)
-    assert watch.turn() == settings.traffic.poll_seconds
+    assert watch.turn() == threading.TIMEOUT_MAX
     assert polls == []
     leadership.held = EVERYTHING
     watch.turn()
@@ -52,14 +56,13 @@ def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     watch.turn()
     assert len(polls) == 1
     assert board.latest().cycle == 0
-    watch._asked = True
-    watch.turn()
-    assert len(polls) == 2
+    with pytest.raises(MeasuredElsewhereError, match="does not measure group 'g'"):
+        watch.post("g", b"{}")
     watch.close()
 
 
-def test_claims_hasten_polls_no_more_than_their_length_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each new group of a pattern is a claim: during a hundred births the agent polled all groups twice a second."""
+def test_elections_hasten_polls_no_more_than_their_length_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each new group of a pattern is a tenure: during a hundred births the agent polled all groups twice a second."""
     settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
     leadership = _Elected()
     leadership.held = EVERYTHING
@@ -79,4 +82,21 @@ def test_claims_hasten_polls_no_more_than_their_length_allows(monkeypatch: pytes
     watch.rest(pause)
     assert waited == pytest.approx([9 * 0.02])
     assert waited[0] < pause
+    watch.close()
+
+
+def test_a_hand_over_counts_once_and_a_failure_at_each_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has both gaps all the time: the one is an event, and the other one a state."""
+    settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
+    registry = CollectorRegistry()
+    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics(registry), rack_aware=lambda: True)
+    gaps = (handed_over(["g"], at=0.0), failed(Family.PROBE, "t", "timed out"))
+    monkeypatch.setattr(watch._cycle, "turn", lambda **_: TrafficSnapshot(gaps=gaps))
+    for _ in range(3):
+        watch.poll()
+    counted = {
+        what: registry.get_sample_value("samerack_traffic_errors_total", {"family": what})
+        for what in (HAND_OVER, Family.PROBE, Family.SAMPLE)
+    }
+    assert counted == {HAND_OVER: 1, Family.PROBE: 3, Family.SAMPLE: 0}
     watch.close()

@@ -32,7 +32,7 @@ from samerack.traffic.snapshot import (
     TrafficSnapshot,
     Volume,
 )
-from samerack.traffic.statistics import MAX_BYTES, parse
+from samerack.traffic.statistics import MAX_BYTES, MeasuredElsewhereError, parse
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
 from tests.unit.waiting import LONGEST_SECONDS
@@ -54,6 +54,8 @@ def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
 
     def take(group: str, content: bytes, member_id: str | None) -> ObservedMember:
         parse(content)
+        if group == "payments":
+            raise MeasuredElsewhereError("this agent does not measure it")
         taken.append((group, member_id))
         return member("m1", "c", 0)
 
@@ -82,6 +84,7 @@ def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | 
     for path, content, expected, reason in (
         ("/v1/statistics", body(), 400, "no group"),
         ("/v1/statistics?group=g", b"{}", 400, "type"),
+        ("/v1/statistics?group=payments", body(), 409, "does not measure"),
         ("/v1/statistics?group=g", b" " * (MAX_BYTES + 1), 413, "more than"),
         ("/v1/statistics?group=g", body(topics={"\ud800" * 9_000: {}}), 400, "topics"),
     ):
