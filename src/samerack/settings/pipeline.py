@@ -7,17 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from samerack.common.errors import SettingsError
 from samerack.common.texts import kind_of
-from samerack.settings.base import Names, Seconds, Section
+from samerack.settings.base import Names, Seconds, Section, refused
 
 
 def _texts(value: object) -> object:
     """Convert values such as `true` and 2 in YAML to text, because Spark takes only text."""
     if not isinstance(value, Mapping):
-        # not a ValueError: pydantic would show that with the value, which may hold the storage's password
-        raise SettingsError(
-            f"pipeline.conf: is {kind_of(value)}; expected Spark's keys and their texts, e.g. "
+        raise refused(
+            f"is {kind_of(value)}; expected Spark's keys and their texts, e.g. "
             "pipeline.conf={spark.driver.memory: 4g}"
         )
     return {str(key): _text(str(key), item) for key, item in value.items()}
@@ -25,9 +23,7 @@ def _texts(value: object) -> object:
 
 def _text(key: str, value: object) -> str:
     if value is None or isinstance(value, (Mapping, list)):
-        raise SettingsError(
-            f"pipeline.conf: {key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a text"
-        )
+        raise refused(f"{key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a text")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
