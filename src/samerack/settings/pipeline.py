@@ -65,12 +65,7 @@ class PipelineSettings(Section):
     )
     trigger_seconds: Seconds = Field(default=30.0, description="Time between the beginnings of two batches.")
     batch_records: int = Field(default=2_000_000, ge=1, description="Most records in one batch.")
-    repeat_seconds: Seconds = Field(
-        default=3600.0, description="How long the stream remembers a record: one that comes again counts once."
-    )
-    future_seconds: Seconds = Field(default=300.0, description="A record from further in the future is bad.")
     late_days: int = Field(default=30, ge=1, le=36_500, description="A record from more days ago is bad.")
-    longest_window_seconds: Seconds = Field(default=3600.0, description="A sample of a longer window is bad.")
     lost_records: Literal["stop", "skip"] = Field(
         default="stop", description="When unread records are gone from Kafka: `stop` with an error, or `skip` them."
     )

@@ -65,7 +65,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     assert found.groups == ("file",)
     policy = found.policy
     assert (policy.burst, policy.refill_seconds, policy.min_saving) == (3, 2, 0.1)
-    assert policy.settling_seconds == Settings(kafka={}).policy.settling_seconds
+    assert policy.max_per_hour == Settings(kafka={}).policy.max_per_hour
 
 
 def test_patterns_of_the_stronger_source_are_tried_first(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
             _policy(groups={"o-*": {"brust": 1}}),
             ("no such setting", "policy.groups.o-*.burst?"),
         ),
-        (_policy(groups={"o-*": {"settling_seconds": 1}}), ("no such setting", "policy.settling_seconds?")),
+        (_policy(groups={"o-*": {"groups": {}}}), ("no such setting", "policy.groups?")),
         (_policy(groups={"o-*": {"mode": "tell"}}), ("policy.groups.o-*.mode: ", "'act' or 'propose'", "tell")),
         (_policy(windows=[{"cron": "0 2 * * *"}]), ("policy.windows.0.minutes: is missing",)),
         (_window("0 2 * *"), ("policy.windows.0.cron: ", "five fields")),
