@@ -43,10 +43,18 @@ _KAFKA: Final = ("ClusterSettings", "PublishingSettings")
 class Settings(BaseSettings):
     """The whole."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, case_sensitive=True, validate_default=False)
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        case_sensitive=True,  # `GROUPS` in a file is a mistake that is to be named
+        validate_default=False,  # as in the sections, and a start is sooner
+    )
 
     def __init__(self, *places: PydanticBaseSettingsSource, **values: Any) -> None:
-        """Make settings of what places say, the strongest first; without any place of the values alone."""
+        """Make settings of what places say, the strongest first; without any place of the values alone.
+
+        The sources that the base class has of its own are not asked: neither knows YAML, nor what is unknown.
+        """
         super().__init__(_build_sources=(places or (InitSettingsSource(type(self), values),), values))
 
     kafka: KafkaTexts = Field(

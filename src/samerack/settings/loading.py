@@ -33,6 +33,9 @@ _REPR: Final = Repr()
 _REPR.maxstring = _REPR.maxother = 200
 _LONGEST_MESSAGE: Final = 2_000
 _LONGEST_NAME: Final = 200
+_GIVE_SERVERS: Final = (
+    "; give kafka: {bootstrap.servers: HOST:PORT} in the file, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
+)
 
 
 def load(
@@ -86,10 +89,7 @@ def load(
     elif several:
         check_common_brokers(said)
     if needs_kafka and not settings.clusters and not settings.kafka.get("bootstrap.servers"):
-        raise SettingsError(
-            "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
-            "kafka: {bootstrap.servers: HOST:PORT} in the file"
-        )
+        raise SettingsError(f"kafka: bootstrap.servers is missing{_GIVE_SERVERS}")
     if own := next((group for group in settings.groups if settings.election.owns(group)), ""):
         raise SettingsError(
             f"groups: {own!r} is the agents' own group (election.group is {settings.election.group!r}); name groups of "
@@ -234,13 +234,8 @@ def _explain(first: ErrorDetails) -> str:
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == REFUSED:
         return f"{place}{first['msg']}"[:_LONGEST_MESSAGE]
-    if first["type"] == "missing" and place != "kafka":
-        return f"{place}: is missing"
     if first["type"] == "missing":
-        return (
-            f"{place}: is missing; give kafka: {{bootstrap.servers: HOST:PORT}} in the file, "
-            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
-        )
+        return f"{place}: is missing{_GIVE_SERVERS if place == 'kafka' else ''}"
     value = first.get("input")
     got = kind_of(value) if value is None or may_hold_secrets(first["loc"]) else _REPR.repr(value)
     said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")

@@ -632,6 +632,32 @@ def test_set_of_names(text: str, names: tuple[str, ...]) -> None:
     assert settings_from(None, ["127.0.0.1:1"], [f"traffic.groups={text}"]).traffic.groups == names
 
 
+def test_settings_of_values_alone_read_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only `load` reads the environment."""
+    monkeypatch.setenv("SAMERACK_POLICY__BURST", "9")
+    monkeypatch.setenv("POLICY", "{}")
+    assert Settings(kafka={}).policy.burst == 3
+
+
+def test_a_wrong_map_of_kafka_hides_nothing_else() -> None:
+    """Its first wrong value is reported beside all that is wrong elsewhere."""
+    wrong = {"kafka": {"sasl.username": None}, "clusters": {"e": {"kafka": {"client.id": {}}}}, "web": {"port": "x"}}
+    message = refusal(flags=wrong)
+    assert message == (
+        "3 settings are wrong: (1) kafka.sasl.username: has no value; expected a text (2) clusters.e.kafka.client.id: "
+        "has keys of its own; expected a text (3) web.port: must be a whole number, got 'x'"
+    )
+
+
+def test_an_unknown_key_is_named_for_each_place_that_says_it(tmp_path: Path) -> None:
+    """A user corrects both in one go; a key that is no text is one as well."""
+    path = written(tmp_path, "web: {prot: 1, 5: x}")
+    message = refusal(path=path, environment={**BOOTSTRAP, "SAMERACK_WEB__PROT": "1"})
+    for origin in ("the environment", str(path)):
+        assert f"web.prot (from {origin}): no such setting; did you mean web.port?" in message
+    assert f"web.5 (from {path}): no such setting; settings of web are host, hosts, port, socket" in message
+
+
 def test_everything_that_is_wrong_is_reported_at_once() -> None:
     """A misspelt key, a wrong value and a missing one are corrected in one go; a misspelt key is reported once."""
     message = refusal(flags={"group": ["orders"], "policy": {"brust": 1, "min_saving": 7}, "web": {"port": 70_000}})
