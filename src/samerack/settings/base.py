@@ -41,7 +41,8 @@ def refused(reason: str, key: str = "") -> PydanticCustomError:
         reason: what is wrong, and what is expected.
         key: the key with the wrong value, where the value is a map.
     """
-    return PydanticCustomError(REFUSED, "{text}", {"text": f"{key and '.'}{key}: {reason}"})
+    text = f"{key and '.'}{key}: {reason}".encode(errors="replace").decode()  # pydantic fails on a key beyond UTF-8
+    return PydanticCustomError(REFUSED, "{text}", {"text": text})
 
 
 def check_address(url: str, expected: str) -> None:

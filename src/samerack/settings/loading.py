@@ -231,7 +231,7 @@ def _has(keys: object, loc: Sequence[int | str]) -> bool:
 
 
 def _explain(first: ErrorDetails) -> str:
-    place = ".".join(str(part) for part in first["loc"])
+    place = ".".join(str(part) for part in first["loc"]) or "settings"
     if first["type"] == REFUSED:
         return f"{place}{first['msg']}"[:_LONGEST_MESSAGE]
     if first["type"] == "missing":
@@ -253,6 +253,7 @@ _EXPECTED: Final = {
     "model_type": _A_MAP,
     "string_type": "must be a text",
     "string_too_short": "must not be empty",
+    "string_unicode": "holds what cannot be written in UTF-8",
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
     "int_parsing_size": _WHOLE,

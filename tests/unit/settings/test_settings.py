@@ -418,6 +418,22 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     assert message == "SAMERACK_KAFKA__SASL_PASSWORD: holds bytes that are no UTF-8; expected a text"
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"kafka": {"sasl\ud800": None}}, "kafka.sasl?: has no value; expected a text"),
+        ({"publishing": {"kafka": {"a\ud800": {}}}}, "publishing.kafka.a?: has keys of its own; expected a text"),
+        ({"pipeline": {"conf": {"a\ud800": None}}}, "pipeline.conf: a? has no value; expected a text"),
+        ({"\ud800": 1}, "settings: holds what cannot be written in UTF-8, got a text"),
+        ({"web": {"\ud800": 1}}, "web: holds what cannot be written in UTF-8, got "),
+        ({"policy": {"mode": "\ud800"}}, "policy.mode: holds what cannot be written in UTF-8, got "),
+    ],
+)
+def test_keys_and_values_beyond_utf8_are_refused(flags: Mapping[str, Any], message: str) -> None:
+    """YAML can hold a lone surrogate, which the messages of pydantic cannot."""
+    assert message in refusal(flags=flags)
+
+
 def test_a_value_is_repeated_in_part() -> None:
     """A message repeats only a part of a long or deep value: YAML's aliases expand to very large values."""
     bomb: list[Any] = ["x"]
