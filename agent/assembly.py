@@ -68,7 +68,7 @@ _SETTLING: Final = SettlingTimes(change=1.0, leader=600.0)
 """A change counts when two polls more have shown it. Leadership returns to the preferred replica by itself within the
 brokers' `leader.imbalance.check.interval.seconds`, 300 by default."""
 _WAITING_SECONDS: Final = 0.2
-"""Between two polls of groups without consumers, to be in before the first of them has an assignment."""
+"""Between two polls of groups without consumers, so that the agent joins before their first assignment."""
 
 
 class AgentParts:

@@ -46,14 +46,14 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         extra="forbid",
         frozen=True,
-        case_sensitive=True,  # `GROUPS` in a file is a mistake that is to be named
-        validate_default=False,  # as in the sections, and a start is sooner
+        case_sensitive=True,  # `GROUPS` in a file is a mistake
+        validate_default=False,  # as in the sections: defaults are ours
     )
 
     def __init__(self, *places: PydanticBaseSettingsSource, **values: Any) -> None:
-        """Make settings of what places say, the strongest first; without any place of the values alone.
+        """Make settings of what places say, the strongest first; without any place, of the values alone.
 
-        The sources that the base class has of its own are not asked: neither knows YAML, nor what is unknown.
+        The base class's own sources are not used: they read no YAML, and ignore unknown variables.
         """
         super().__init__(_build_sources=(places or (InitSettingsSource(type(self), values),), values))
 

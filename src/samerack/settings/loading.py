@@ -107,10 +107,10 @@ def _together(wrong: list[str]) -> str:
 
 
 class _Place(InitSettingsSource):
-    """What one place says."""
+    """One place that sets keys, as a source for the base class, which merges them."""
 
     def __call__(self) -> dict[str, Any]:
-        """Return it with the keys of stronger places first, because in a map of patterns the first match counts."""
+        """Return its keys behind those of stronger places, because in a map of patterns the first match counts."""
         return _behind(self.current_state, under_common(self.current_state.get("kafka"), self.init_kwargs))
 
 
