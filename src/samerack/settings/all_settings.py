@@ -33,11 +33,6 @@ _SECRET: Final = (("kafka",), ("clusters", "*", "kafka"), ("publishing", "kafka"
 
 _HIDDEN: Final = "(not shown)"
 _ABSENT: Final = "(not set)"
-_SCALARS: Final = ["string", "number", "boolean"]
-_TEXTS: Final = {"type": _SCALARS}
-"""A value for another library; YAML's numbers and booleans become text there."""
-_KAFKA: Final = ("ClusterSettings", "PublishingSettings")
-"""Sections with Kafka settings of their own."""
 
 
 class Settings(BaseSettings):
@@ -169,19 +164,6 @@ def _nested(of: Any, parts: Sequence[str], value: str) -> Any:
         return {".".join(parts): value}
     at = next((at for at in range(1, len(parts)) if parts[at] in values.model_fields), None)
     return None if at is None else {".".join(parts[:at]): _nested(values, parts[at:], value)}
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the schema of all settings, with a definition in `$defs` for each section.
-
-    It is for editors of the YAML file and for the chart's values. Rules of validators are in the descriptions only.
-    """
-    schema = Settings.model_json_schema()
-    definitions = schema["$defs"]
-    definitions["PipelineSettings"]["properties"]["conf"]["additionalProperties"] = _TEXTS
-    for model in (schema, *(definitions[name] for name in _KAFKA)):  # servers may be a list
-        model["properties"]["kafka"]["additionalProperties"] = {"type": [*_SCALARS, "array"], "items": _TEXTS}
-    return schema
 
 
 def difference(before: Settings, now: Settings) -> dict[str, tuple[Any, Any]]:

@@ -45,6 +45,10 @@ def refused(reason: str, key: str = "") -> PydanticCustomError:
     return PydanticCustomError(REFUSED, "{text}", {"text": text})
 
 
+SCALARS: Final = ["string", "number", "boolean"]
+"""What a value for another library may be in JSON Schema: it becomes a text."""
+
+
 def check_address(url: str, expected: str) -> None:
     """Check that a text is an address of HTTP.
 

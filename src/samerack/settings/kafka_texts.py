@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 from samerack.common.texts import is_utf8
-from samerack.settings.base import refused
+from samerack.settings.base import SCALARS, refused
 
 _SERVER: Final = re.compile(
     r"(?:(?i:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+)(?::(?P<port>[0-9]{1,20}))?"
@@ -41,7 +41,8 @@ def _as_text(key: str, value: object) -> str:
     return text
 
 
-KafkaTexts = Annotated[dict[str, str], BeforeValidator(_texts)]
+_SCHEMA: Final = {"type": "object", "additionalProperties": {"type": [*SCALARS, "array"], "items": {"type": SCALARS}}}
+KafkaTexts = Annotated[dict[str, str], BeforeValidator(_texts), WithJsonSchema(_SCHEMA)]
 
 
 def _wrong_servers(servers: str) -> str:

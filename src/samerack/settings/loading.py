@@ -196,10 +196,7 @@ def _elsewhere(prefix: str, key: str) -> list[str]:
 def _explained(error: ValidationError, said: Mapping[str, Mapping[str, Any]], *, misspelt: bool) -> list[str]:
     """Return a text for each error, unknown keys first; a key that was meant by one of those is not called missing too.
 
-    Args:
-        error: What the model refuses.
-        said: What each place says, by its name.
-        misspelt: Whether a key of Kafka is unknown besides.
+    `misspelt` is whether a key of Kafka is unknown besides.
     """
     errors = sorted(error.errors(), key=lambda one: len(one["loc"]) if one["type"] in _UNKNOWN else math.inf)
     unknown = [one["loc"] for one in errors if one["type"] in _UNKNOWN]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from samerack.common.texts import kind_of
-from samerack.settings.base import Names, Seconds, Section, refused
+from samerack.settings.base import SCALARS, Names, Seconds, Section, refused
+
+_SCHEMA: Final = {"type": "object", "additionalProperties": {"type": SCALARS}}
 
 
 def _texts(value: object) -> object:
@@ -35,7 +37,7 @@ class PipelineSettings(Section):
         description="Spark master: `local[2]`, `spark://HOST:7077`, `k8s://...`, `yarn`. Empty: what `spark-submit` "
         "says, else `local[*]`.",
     )
-    conf: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(
+    conf: Annotated[dict[str, str], BeforeValidator(_texts), WithJsonSchema(_SCHEMA)] = Field(
         default_factory=dict,
         description="Any setting of Spark's own; wins over ours.",
         examples=[{"spark.driver.memory": "4g"}],
