@@ -64,6 +64,13 @@ one second to close."""
 _MAX_HAND_OVER_SECONDS: Final = STOP_SECONDS / 2
 """Other services end after the memberships."""
 _LAST_POLL_SECONDS: Final = 1.0
+_WATCH_SECONDS: Final = 0.5
+"""Between two polls of racks and replicas."""
+_SETTLING: Final = SettlingTimes(change=1.0, leader=600.0)
+"""A change counts when two polls more have shown it. Leadership returns to the preferred replica by itself within the
+brokers' `leader.imbalance.check.interval.seconds`, 300 by default."""
+_WAITING_SECONDS: Final = 0.2
+"""Between two polls of groups without consumers, so that the agent joins before their first assignment."""
 
 
 class AgentParts:
@@ -105,10 +112,8 @@ class AgentParts:
         self.traffic.listen(self._tracker.take)
         self.watch = ClusterWatch(
             Wire(for_kafka_python(settings.kafka)),
-            pause=settings.watch.cluster_seconds,
-            times=SettlingTimes(
-                change=settings.policy.settling_seconds, leader=settings.policy.leader_settling_seconds
-            ),
+            pause=_WATCH_SECONDS,
+            times=_SETTLING,
             selector=settings.racks.replica_selector,
             metrics=self.metrics,
         )
@@ -119,7 +124,7 @@ class AgentParts:
             TrafficCollector(self.traffic, limits=self.limits, topics=self.topic_names, mine=self._is_counted)
         )
         self.client = SharedClient(for_kafka_python(settings.kafka))
-        self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
+        self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=_WAITING_SECONDS)
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
         for group in named(settings):
             self.led.add(group)

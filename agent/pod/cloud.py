@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from samerack.agent.pod.source_answers import SourceAnswer
+from samerack.agent.pod.source_answers import ANSWER_SECONDS, SourceAnswer
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
 from samerack.settings.pod import PodSettings
 
@@ -38,30 +38,26 @@ def zones_of_this_machine(settings: PodSettings, _: Mapping[str, str]) -> Source
 
 
 def _aws(settings: PodSettings) -> tuple[str, ...]:
-    url, seconds = settings.cloud_url or _LINK_LOCAL, settings.timeout_seconds
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-    token = _text(ask(url, "/latest/api/token", method="PUT", seconds=seconds, headers=lifetime))
+    token = _text(_ask(_LINK_LOCAL, "/latest/api/token", lifetime, method="PUT"))
     proof = {"X-aws-ec2-metadata-token": token}
     place = "/latest/meta-data/placement/availability-zone"
-    name = _text(ask(url, place, seconds=seconds, headers=proof))
-    answer = ask(url, f"{place}-id", seconds=seconds, headers=proof)
+    name = _text(_ask(_LINK_LOCAL, place, proof))
+    answer = _ask(_LINK_LOCAL, f"{place}-id", proof)
     if answer.status == 404 and settings.cloud_zone == "name":
         return (name,)  # emulators of the service need not know ids
     identity = _text(answer)
     return (identity, name) if settings.cloud_zone == "id" else (name, identity)
 
 
-def _google(settings: PodSettings) -> tuple[str, ...]:
-    url = settings.cloud_url or _GOOGLE
-    flavour = {"Metadata-Flavor": "Google"}
-    answer = ask(url, "/computeMetadata/v1/instance/zone", seconds=settings.timeout_seconds, headers=flavour)
+def _google(_: PodSettings) -> tuple[str, ...]:
+    answer = _ask(_GOOGLE, "/computeMetadata/v1/instance/zone", {"Metadata-Flavor": "Google"})
     return (_text(answer).rpartition("/")[2],)  # projects/123/zones/europe-west1-b
 
 
-def _azure(settings: PodSettings) -> tuple[str, ...]:
-    url = settings.cloud_url or _LINK_LOCAL
+def _azure(_: PodSettings) -> tuple[str, ...]:
     path = f"/metadata/instance/compute?api-version={_AZURE_VERSION}&format=json"
-    body = _text(ask(url, path, seconds=settings.timeout_seconds, headers={"Metadata": "true"}))
+    body = _text(_ask(_LINK_LOCAL, path, {"Metadata": "true"}))
     try:
         parsed = json.loads(body)
         location, zone = str(parsed["location"]), str(parsed["zone"])
@@ -77,6 +73,10 @@ _PROVIDERS: Final[Mapping[str, Callable[[PodSettings], tuple[str, ...]]]] = {
     "google-cloud": _google,
     "azure": _azure,
 }
+
+
+def _ask(url: str, path: str, headers: Mapping[str, str], *, method: str = "GET") -> HttpAnswer:
+    return ask(url, path, method=method, seconds=ANSWER_SECONDS, headers=headers)
 
 
 def _text(answer: HttpAnswer) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from samerack.agent.pod.source_answers import SourceAnswer
+from samerack.agent.pod.source_answers import ANSWER_SECONDS, SourceAnswer
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, ask
 from samerack.settings.pod import PodSettings
@@ -51,7 +51,6 @@ class Api:
         """
         self._url = settings.kubernetes_url or _in_cluster(environment)
         self._account = Path(settings.kubernetes_account)
-        self._seconds = settings.timeout_seconds
         self._label = settings.label
 
     def namespace(self, environment: Mapping[str, str]) -> str:
@@ -121,7 +120,7 @@ class Api:
             headers["Authorization"] = f"Bearer {self._of_account('token')}"
             tls = self._trust()
         try:
-            answer = ask(self._url, path, seconds=self._seconds, headers=headers, tls=tls)
+            answer = ask(self._url, path, seconds=ANSWER_SECONDS, headers=headers, tls=tls)
         except NoAnswerError as error:
             raise KubernetesError(f"the Kubernetes API at {error}") from None
         if answer.status == 404:

@@ -11,6 +11,8 @@ from samerack.agent.pod.source_answers import SourceAnswer
 from samerack.settings.pod import PodSettings
 
 _MAX_BYTES: Final = 1 << 20
+_LABEL_FILE: Final = "/etc/podinfo/labels"
+"""Where Kubernetes' own examples of the downward API mount it. A pod may give the label in a variable instead."""
 _LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')
 
 
@@ -36,20 +38,20 @@ def from_file(settings: PodSettings, _: Mapping[str, str]) -> SourceAnswer:
 
 
 def from_label(settings: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
-    """Return the zone from the downward API: the variable `pod.label_variable`, else the file `pod.label_file`."""
+    """Return the zone from the downward API: the variable `pod.label_variable`, else its file with all labels."""
     variable, label = settings.label_variable, settings.label
     value = environment.get(variable, "").strip()
     if value:
         return SourceAnswer(source="label", zones=(value,), detail=f"the variable {variable}")
-    text, wrong = _read(settings.label_file)
+    text, wrong = _read(_LABEL_FILE)
     value = labels(text).get(label, "")
     if value:
-        return SourceAnswer(source="label", zones=(value,), detail=f"the label {label} in {settings.label_file}")
+        return SourceAnswer(source="label", zones=(value,), detail=f"the label {label} in {_LABEL_FILE}")
     # set but empty: Kubernetes knows the variable's label, and the pod has none
     state = "is empty: the pod has no such label" if variable in environment else "is not set"
     return SourceAnswer(
         source="label",
-        detail=f"the variable {variable} {state}; {wrong or f'{settings.label_file} has no label {label}'}; Kubernetes "
+        detail=f"the variable {variable} {state}; {wrong or f'{_LABEL_FILE} has no label {label}'}; Kubernetes "
         "copies a node's zone to its pods from 1.35 on",
     )
 

@@ -26,6 +26,8 @@ MAX_QUESTIONS: Final = 50
 _PAUSE_SECONDS: Final = 1.0
 _UNKNOWN_SECONDS: Final = 30.0
 """An address that the API does not know is looked up again after this time: its pod may appear soon."""
+_REFRESH_SECONDS: Final = 300.0
+"""How long an answer counts: an address goes to another pod, or a node to another zone, rarely."""
 _RETRY_SECONDS: Final = 5.0
 
 Outcome = Literal["found", "unknown", "failed"]
@@ -54,7 +56,7 @@ class PodRacks(Service):
         Raises:
             KubernetesError: This is no pod, and no API server is set.
         """
-        super().__init__("pods", retries=RetryPauses(first=_RETRY_SECONDS, most=settings.kubernetes_refresh_seconds))
+        super().__init__("pods", retries=RetryPauses(first=_RETRY_SECONDS, most=_REFRESH_SECONDS))
         self._settings = settings
         self._asked = asked
         self._environment = os.environ if environment is None else environment
@@ -101,9 +103,8 @@ class PodRacks(Service):
         Raises:
             KubernetesError: No answer, or a refusal; what was known stays.
         """
-        refresh = self._settings.kubernetes_refresh_seconds
         with self._lock:
-            self._wanted = {host: at for host, at in self._wanted.items() if now - at < 2 * refresh}
+            self._wanted = {host: at for host, at in self._wanted.items() if now - at < 2 * _REFRESH_SECONDS}
             self._known = {host: known for host, known in self._known.items() if host in self._wanted}
             due = [host for host in self._wanted if host not in self._known or now >= self._known[host].until]
         for host in due[:MAX_QUESTIONS]:
@@ -111,7 +112,7 @@ class PodRacks(Service):
             self._asked("unknown" if rack is None else "found")
             with self._lock:
                 before = self._known.get(host)
-                until = now + (refresh if rack is not None else min(refresh, _UNKNOWN_SECONDS))
+                until = now + (_REFRESH_SECONDS if rack is not None else _UNKNOWN_SECONDS)
                 self._known[host] = _Known(rack=rack, until=until)
                 if (before.rack if before is not None else None) != rack:
                     self._version += 1
@@ -134,5 +135,5 @@ class PodRacks(Service):
             except NoSuchNodeError:
                 return ""  # just removed, and its pods will follow; the others' racks must not wait for them
             self._nodes = {name: entry for name, entry in self._nodes.items() if now < entry[1]}
-            self._nodes[node] = (zone, now + self._settings.kubernetes_refresh_seconds)
+            self._nodes[node] = (zone, now + _REFRESH_SECONDS)
         return zone

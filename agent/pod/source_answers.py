@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from samerack.settings.pod import RackSource
+
+ANSWER_SECONDS: Final = 1.0
+"""How long the Kubernetes API or a cloud's metadata service may take for one answer: a pod starts only after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

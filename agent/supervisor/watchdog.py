@@ -29,6 +29,10 @@ from samerack.common.patterns import selects
 
 log = structlog.get_logger("supervisor")
 
+HANG_SECONDS: Final = 1.0
+"""After this time without a sign of life the worker is replaced: its groups' sessions last many times as long."""
+_START_SECONDS: Final = 30.0
+"""How long the first sign of life may take, on a busy machine too."""
 _TURN_SECONDS: Final = 0.1
 _LATE_SECONDS: Final = 0.3
 """If the supervisor itself did not run for so long, the worker may not have run either: no proof that it hangs."""
@@ -156,10 +160,10 @@ class Supervisor:
                 return worker.reception
             worker.silence.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
             if worker.silence.is_first:
-                if worker.silence.seconds > self._settings.start_seconds:
-                    return f"no sign of life within {self._settings.start_seconds:g} s of its start"
-            elif worker.silence.seconds > self._settings.hang_seconds:
-                return f"no sign of life for {self._settings.hang_seconds:g} s"
+                if worker.silence.seconds > _START_SECONDS:
+                    return f"no sign of life within {_START_SECONDS:g} s of its start"
+            elif worker.silence.seconds > HANG_SECONDS:
+                return f"no sign of life for {HANG_SECONDS:g} s"
             if now - measured > _MEMORY_SECONDS:
                 measured = now
                 if reason := worker.overgrown(self._settings.memory_mib):

@@ -10,7 +10,7 @@ import json
 from typing import Any, Final
 
 from samerack.auth.kafka_config import KNOWN
-from samerack.settings.all_settings import json_schema
+from samerack.settings.all_settings import Settings
 from tests.helm.chart import CHART
 
 PATH: Final = CHART / "values.schema.json"
@@ -18,7 +18,7 @@ PATH: Final = CHART / "values.schema.json"
 
 def with_settings(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with its settings part generated anew; the rest is maintained by hand."""
-    settings = json_schema()
+    settings = Settings.model_json_schema()
     sections: dict[str, Any] = settings.pop("$defs")
     for model in (settings, *sections.values()):
         model.pop("title", None)

@@ -14,6 +14,7 @@ from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.policy import Reason
 from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.watchdog import HANG_SECONDS
 from samerack.settings.election import SupervisorSettings
 from tests.simulator.agent import build, run, settings_of
 from tests.simulator.leadership import SimulatedLeadership
@@ -142,7 +143,7 @@ class SupervisedAgent:
 
         self._timeline.after(milliseconds, go_on)
         if not whole:
-            self._timeline.after(round(_RULES.hang_seconds * 1000) + _NOTICE_MS, hangs)
+            self._timeline.after(round(HANG_SECONDS * 1000) + _NOTICE_MS, hangs)
 
     # the process
 

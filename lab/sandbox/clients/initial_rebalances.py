@@ -31,7 +31,6 @@ ANY_TIME: Final = Bounds(unowned=float("inf"), stop=float("inf"))
 AGENT_SETTINGS: Final = {
     "racks.client_ids": RACKS_BY_CLIENT_ID,
     "events.path": "memory",
-    "policy.settling_seconds": 1,
     **POLICY,
     "log.level": "info",
 }

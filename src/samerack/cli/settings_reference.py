@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from samerack.auth.kafka_config import FOR_BOTH, MECHANISMS
-from samerack.settings.all_settings import json_schema, sections
+from samerack.settings.all_settings import Settings, sections
 
 _OPENING = """# Configuration
 
@@ -168,4 +168,4 @@ def _json() -> str:
 
 
 def _json_schema() -> str:
-    return json.dumps(json_schema(), indent=2) + "\n"
+    return json.dumps(Settings.model_json_schema(), indent=2) + "\n"

@@ -36,6 +36,10 @@ MAX_CELLS: Final = 10**8
 METHODS: Final = ("estimated", "exact")
 KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "share", "other")
 _LONGEST_ID: Final = 64
+_LONGEST_WINDOW_MS: Final = 3_600_000
+"""Agents send windows of a minute at most."""
+_FUTURE_MS: Final = 300_000
+"""Clocks of hosts that are synchronised differ by less than a second."""
 _NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
 _TOPIC: Final = r"\A[a-zA-Z0-9._-]{1,249}\z"
 """Topic names that Kafka accepts (org.apache.kafka.common.internals.Topic)."""
@@ -95,7 +99,7 @@ def _of_samples(settings: PipelineSettings, record: Column, now: Column) -> Rule
     for name in ("bytes", "records", "window_start", "window_end"):
         yield record[name] < 0, f"{name}: negative"
     yield length <= 0, "window: ends before it begins"
-    yield length > _milliseconds(settings.longest_window_seconds), "window: absurdly long"
+    yield length > _LONGEST_WINDOW_MS, "window: absurdly long"
     seconds = F.greatest(length / 1000, F.lit(float(MIN_SECONDS)))
     for name in ("bytes", "records"):
         yield record[name] / seconds > BYTES_PER_SECOND, f"{name}: absurdly many"
@@ -179,9 +183,5 @@ def _out_of_time(settings: PipelineSettings, name: str, moment: Column, now: Col
     """Yield the rules against times too far in the future or in the past."""
     milliseconds = F.unix_millis(now)
     days = settings.late_days
-    yield moment > milliseconds + _milliseconds(settings.future_seconds), f"{name}: in the future"
-    yield moment < milliseconds - _milliseconds(days * 86_400), f"{name}: more than {days} days ago"
-
-
-def _milliseconds(seconds: float) -> int:
-    return int(seconds * 1000)
+    yield moment > milliseconds + _FUTURE_MS, f"{name}: in the future"
+    yield moment < milliseconds - days * 86_400_000, f"{name}: more than {days} days ago"

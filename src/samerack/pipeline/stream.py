@@ -23,6 +23,8 @@ SAMPLE: Final = "sample"
 STATE: Final = "state"
 BAD: Final = "bad"
 
+_REPEATS: Final = "1 hour"
+"""How long the stream remembers a record, so that one that comes again counts once: its state has a key for each."""
 NEEDED_BEFORE: Final = ("key", "window_start", "window_end")
 """Columns of parsed records that no table needs: they only serve to judge and de-duplicate."""
 
@@ -82,10 +84,9 @@ def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
     ).withColumn("day", F.to_date(F.coalesce("moment", "seen")))
 
 
-def once(records: DataFrame, settings: PipelineSettings) -> DataFrame:
+def once(records: DataFrame) -> DataFrame:
     """Return every record once, even if it arrives several times; for streams."""
-    horizon = f"{settings.repeat_seconds} seconds"
-    return records.withWatermark("seen", horizon).dropDuplicatesWithinWatermark(["key"])
+    return records.withWatermark("seen", _REPEATS).dropDuplicatesWithinWatermark(["key"])
 
 
 def by_minute(records: DataFrame) -> DataFrame:

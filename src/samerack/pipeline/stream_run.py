@@ -124,7 +124,7 @@ def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end
     records = reader.option("failOnDataLoss", ours.lost_records == "stop").load()
     tables.create(spark, ours)
     tables.check_checkpoint(spark, ours)
-    sink = once(parsed(records, ours), ours).writeStream.foreachBatch(writer).queryName("samerack")
+    sink = once(parsed(records, ours)).writeStream.foreachBatch(writer).queryName("samerack")
     sink = sink.option("checkpointLocation", tables.checkpoint(ours))
     if to_the_end:
         return sink.trigger(availableNow=True).start()

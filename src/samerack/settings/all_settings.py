@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from samerack.common.patterns import wrong_selection
 from samerack.settings.base import Names
 from samerack.settings.election import ElectionSettings, SupervisorSettings
-from samerack.settings.kafka_texts import kafka_texts
+from samerack.settings.kafka_texts import KafkaTexts
 from samerack.settings.leading import LeadingSettings, RackSettings, WatchSettings
 from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
 from samerack.settings.pipeline import PipelineSettings
@@ -30,22 +31,28 @@ from samerack.settings.streams import StreamsSettings
 _SECRET: Final = (("kafka",), ("clusters", "*", "kafka"), ("publishing", "kafka"), ("pipeline", "conf"))
 """Settings that may hold passwords, `*` for any key: error messages do not repeat their values."""
 
-_MAX_PLACE: Final = 200
 _HIDDEN: Final = "(not shown)"
 _ABSENT: Final = "(not set)"
-_SCALARS: Final = ["string", "number", "boolean"]
-_TEXTS: Final = {"type": _SCALARS}
-"""A value for another library; YAML's numbers and booleans become text there."""
-_KAFKA: Final = ("ClusterSettings", "PublishingSettings")
-"""Sections with Kafka settings of their own."""
 
 
-class Settings(BaseModel):
+class Settings(BaseSettings):
     """The whole."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        case_sensitive=True,  # `GROUPS` in a file is a mistake
+        validate_default=False,  # as in the sections: defaults are ours
+    )
 
-    kafka: dict[str, str] = Field(
+    def __init__(self, *places: PydanticBaseSettingsSource, **values: Any) -> None:
+        """Make settings of what places say, the strongest first; without any place, of the values alone.
+
+        The base class's own sources are not used: they read no YAML, and ignore unknown variables.
+        """
+        super().__init__(_build_sources=(places or (InitSettingsSource(type(self), values),), values))
+
+    kafka: KafkaTexts = Field(
         description="Kafka settings in librdkafka's names, for both clients; `bootstrap.servers` is required. In the "
         "environment dots are underscores: `SAMERACK_KAFKA__BOOTSTRAP_SERVERS`.",
         examples=[{"bootstrap.servers": "127.0.0.1:9092"}],
@@ -84,24 +91,6 @@ class Settings(BaseModel):
     events: EventSettings = EventSettings()
     log: LogSettings = LogSettings()
     pipeline: PipelineSettings = PipelineSettings()
-
-    @field_validator("kafka", mode="before")
-    @classmethod
-    def _kafka_as_text(cls, value: object) -> object:
-        return kafka_texts(value, "kafka")
-
-    @field_validator("clusters", mode="before")
-    @classmethod
-    def _clusters_kafka_as_text(cls, clusters: object) -> object:
-        """Return each cluster with texts; the section itself does not know the cluster's name, which errors have."""
-        if not isinstance(clusters, Mapping):
-            return clusters
-        return {
-            name: {**cluster, "kafka": kafka_texts(cluster["kafka"], f"clusters.{name}.kafka"[:_MAX_PLACE])}
-            if isinstance(cluster, Mapping) and "kafka" in cluster
-            else cluster
-            for name, cluster in clusters.items()
-        }
 
     @field_validator("groups")
     @classmethod
@@ -175,19 +164,6 @@ def _nested(of: Any, parts: Sequence[str], value: str) -> Any:
         return {".".join(parts): value}
     at = next((at for at in range(1, len(parts)) if parts[at] in values.model_fields), None)
     return None if at is None else {".".join(parts[:at]): _nested(values, parts[at:], value)}
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the schema of all settings, with a definition in `$defs` for each section.
-
-    It is for editors of the YAML file and for the chart's values. Rules of validators are in the descriptions only.
-    """
-    schema = Settings.model_json_schema()
-    definitions = schema["$defs"]
-    definitions["PipelineSettings"]["properties"]["conf"]["additionalProperties"] = _TEXTS
-    for model in (schema, *(definitions[name] for name in _KAFKA)):  # servers may be a list
-        model["properties"]["kafka"]["additionalProperties"] = {"type": [*_SCALARS, "array"], "items": _TEXTS}
-    return schema
 
 
 def difference(before: Settings, now: Settings) -> dict[str, tuple[Any, Any]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from samerack.settings.sources import IN_QUOTES, is_like_a_list
 
@@ -28,6 +29,24 @@ def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_all_named)]
 """Several names, as a list or as one comma-separated text."""
+
+
+REFUSED: Final = "refused"
+
+
+def refused(reason: str, key: str = "") -> PydanticCustomError:
+    """Return the error of a validator whose value is not shown, because it may hold passwords.
+
+    Args:
+        reason: what is wrong, and what is expected.
+        key: the key with the wrong value, where the value is a map.
+    """
+    text = f"{key and '.'}{key}: {reason}".encode(errors="replace").decode()  # pydantic fails on a key beyond UTF-8
+    return PydanticCustomError(REFUSED, "{text}", {"text": text})
+
+
+SCALARS: Final = ["string", "number", "boolean"]
+"""What a value for another library may be in JSON Schema: it becomes a text."""
 
 
 def check_address(url: str, expected: str) -> None:

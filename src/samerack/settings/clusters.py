@@ -11,7 +11,6 @@ from samerack.common.errors import SettingsError
 from samerack.common.patterns import EVERY
 from samerack.settings.all_settings import Settings
 from samerack.settings.publishing import IN_MEMORY
-from samerack.settings.sources import under
 
 _BROKERS: Final = "bootstrap.servers"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -22,12 +21,12 @@ def under_common(common: object, layer: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Otherwise a cluster's key in the file would win over the same key of the command line.
     """
-    clusters = dict(_map(layer.get("clusters")))
+    clusters = dict(mapping(layer.get("clusters")))
     if not isinstance(common, Mapping) or not clusters:
         return layer
     for name, cluster in clusters.items():
-        if isinstance(own := _map(cluster).get("kafka"), Mapping):
-            clusters[name] = {**cluster, "kafka": under(common, own)}
+        if isinstance(own := mapping(cluster).get("kafka"), Mapping):
+            clusters[name] = {**cluster, "kafka": {**own, **common}}
     return {**layer, "clusters": clusters}
 
 
@@ -42,16 +41,17 @@ def check_common_brokers(layers: Mapping[str, Mapping[str, Any]]) -> None:
     """
     common = ""
     for origin, layer in layers.items():
-        for name, cluster in _map(layer.get("clusters")).items():
-            if common and _BROKERS in _map(_map(cluster).get("kafka")):
+        for name, cluster in mapping(layer.get("clusters")).items():
+            if common and _BROKERS in mapping(mapping(cluster).get("kafka")):
                 raise SettingsError(
                     f"kafka.{_BROKERS} (from {common}): cluster {str(name)[:100]!r} has brokers of its own; name the "
                     "cluster that is meant with --set cluster=NAME, or remove one of the two"
                 )
-        common = common or (origin if _BROKERS in _map(layer.get("kafka")) else "")
+        common = common or (origin if _BROKERS in mapping(layer.get("kafka")) else "")
 
 
-def _map(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a map of settings; an empty one for what is no map, which the model refuses."""
     return value if isinstance(value, Mapping) else {}
 
 

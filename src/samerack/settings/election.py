@@ -61,10 +61,6 @@ class ElectionSettings(Section):
 class SupervisorSettings(Section):
     """`samerack run` watches over a process that does the work, and replaces it at once when it dies or hangs."""
 
-    hang_seconds: Seconds = Field(
-        default=1.0, description="After so long without a sign of life the worker is replaced."
-    )
-    start_seconds: Seconds = Field(default=30.0, description="How long the first sign of life may take.")
     memory_mib: int = Field(
         default=1024,
         ge=64,

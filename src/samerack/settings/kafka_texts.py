@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
-from samerack.common.errors import SettingsError
+from pydantic import BeforeValidator, WithJsonSchema
+
 from samerack.common.texts import is_utf8
+from samerack.settings.base import SCALARS, refused
 
 _SERVER: Final = re.compile(
     r"(?:(?i:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+)(?::(?P<port>[0-9]{1,20}))?"
@@ -17,31 +19,30 @@ _MAX_PORTS: Final = 65_535
 _EXPECTED: Final = "expected HOST:PORT[,HOST:PORT...], e.g. kafka-1:9092,kafka-2:9092"
 
 
-def kafka_texts(value: object, place: str) -> object:
-    """Return the values of the map at a place of the settings as texts, a list with commas; what is no map as it is.
-
-    Raises:
-        SettingsError: A value has no such form. Not a ValueError: pydantic would show that with the whole of the map,
-            passwords included.
-    """
+def _texts(value: object) -> object:
+    """Return the values of a map as texts, a list with commas; what is no map as it is."""
     if not isinstance(value, Mapping):
         return value
-    texts = {str(key): _as_text(f"{place}.{key}", item) for key, item in value.items()}
+    texts = {str(key): _as_text(str(key), item) for key, item in value.items()}
     if wrong := _wrong_servers(texts["bootstrap.servers"]) if texts.get("bootstrap.servers") else "":
-        raise SettingsError(f"{place}.bootstrap.servers: {wrong}")
+        raise refused(wrong, "bootstrap.servers")
     return texts
 
 
-def _as_text(place: str, value: object) -> str:
+def _as_text(key: str, value: object) -> str:
     if isinstance(value, list) and not any(isinstance(item, list) for item in value):
-        return ",".join(_as_text(place, item) for item in value)
+        return ",".join(_as_text(key, item) for item in value)
     if value is None or isinstance(value, Mapping | list):
         has = "no value" if value is None else "lists in a list" if isinstance(value, list) else "keys of its own"
-        raise SettingsError(f"{place}: has {has}; expected a text")
+        raise refused(f"has {has}; expected a text", key)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if not is_utf8(text):
-        raise SettingsError(f"{place}: holds what cannot be written in UTF-8; expected a text")
+        raise refused("holds what cannot be written in UTF-8; expected a text", key)
     return text
+
+
+_SCHEMA: Final = {"type": "object", "additionalProperties": {"type": [*SCALARS, "array"], "items": {"type": SCALARS}}}
+KafkaTexts = Annotated[dict[str, str], BeforeValidator(_texts), WithJsonSchema(_SCHEMA)]
 
 
 def _wrong_servers(servers: str) -> str:

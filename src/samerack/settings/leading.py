@@ -157,20 +157,10 @@ class LeadingSettings(Section):
 class WatchSettings(Section):
     """How often the agent polls."""
 
-    cluster_seconds: Seconds = Field(
-        default=0.5,
-        description="Time between two polls of racks and replicas, stretched so that polling takes a tenth of the "
-        "time at most.",
-    )
     group_seconds: Seconds = Field(
         default=1.0,
         description="Time between two polls of a group; five times as long while the agent leads it and it needs "
         "nothing.",
-    )
-    waiting_seconds: Seconds = Field(
-        default=0.2,
-        description="Time between two polls of groups without consumers, stretched to half a second so that polling "
-        "takes a tenth of the time at most.",
     )
     groups_seconds: Seconds = Field(
         default=10.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -11,18 +12,30 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+from pydantic_settings import InitSettingsSource
 
 from samerack.auth.kafka_config import KNOWN, wrong_key
 from samerack.common.errors import SettingsError
 from samerack.common.texts import kind_of
 from samerack.settings.all_settings import Settings, may_hold_secrets, model_at, sections
-from samerack.settings.clusters import check_clusters, check_common_brokers, of_cluster, only_cluster, under_common
-from samerack.settings.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key, under
+from samerack.settings.base import REFUSED
+from samerack.settings.clusters import (
+    check_clusters,
+    check_common_brokers,
+    mapping,
+    of_cluster,
+    only_cluster,
+    under_common,
+)
+from samerack.settings.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key
 
 _REPR: Final = Repr()
 _REPR.maxstring = _REPR.maxother = 200
 _LONGEST_MESSAGE: Final = 2_000
 _LONGEST_NAME: Final = 200
+_GIVE_SERVERS: Final = (
+    "; give kafka: {bootstrap.servers: HOST:PORT} in the file, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
+)
 
 
 def load(
@@ -51,24 +64,19 @@ def load(
     environment = os.environ if environment is None else environment
     if path is None and environment.get(CONFIG_VARIABLE):
         path = Path(environment[CONFIG_VARIABLE])
-    layers: dict[str, Mapping[str, Any]] = {
-        "the command line": dict(flags or {}),
+    said: dict[str, Mapping[str, Any]] = {
+        "the command line": flags or {},
         "the environment": from_environment(environment),
         str(path): from_file(path),
     }
-    merged: dict[str, Any] = {}
-    wrong: list[str] = []
+    places = [_Place(Settings, dict(keys)) for keys in said.values()]
+    if not needs_kafka or any(keys.get("clusters") for keys in said.values()):
+        places.append(_Place(Settings, {"kafka": {}}))
+    wrong = list(_wrong_kafka_keys(said))
     try:
-        for origin, layer in layers.items():
-            wrong += _wrong_names(layer, origin)
-            merged = under(merged, under_common(merged.get("kafka"), layer))
-        if not needs_kafka or merged.get("clusters"):
-            merged = under(merged, {"kafka": {}})
-        settings = Settings(**_known(merged))
-    except SettingsError as error:
-        raise SettingsError(_together([*wrong, str(error)])) from None
+        settings = Settings(*places)
     except ValidationError as error:
-        raise SettingsError(_together([*wrong, *_explained(error, misspelt=wrong)])) from None
+        raise SettingsError(_together([*wrong, *_explained(error, said, misspelt=bool(wrong))])) from None
     except RecursionError:
         raise SettingsError("the settings are nested too deeply; a YAML alias may refer to what it is in") from None
     if wrong:
@@ -79,12 +87,9 @@ def load(
     elif needs_kafka and not several:
         settings = only_cluster(settings)
     elif several:
-        check_common_brokers(layers)
+        check_common_brokers(said)
     if needs_kafka and not settings.clusters and not settings.kafka.get("bootstrap.servers"):
-        raise SettingsError(
-            "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
-            "kafka: {bootstrap.servers: HOST:PORT} in the file"
-        )
+        raise SettingsError(f"kafka: bootstrap.servers is missing{_GIVE_SERVERS}")
     if own := next((group for group in settings.groups if settings.election.owns(group)), ""):
         raise SettingsError(
             f"groups: {own!r} is the agents' own group (election.group is {settings.election.group!r}); name groups of "
@@ -101,49 +106,35 @@ def _together(wrong: list[str]) -> str:
     return text[:_LONGEST_MESSAGE]
 
 
-def _known(merged: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without the keys that `_wrong_names` names."""
-    models = sections()
-    return {
-        name: {key: value for key, value in part.items() if key in models[name].model_fields}
-        if name in models and isinstance(part, Mapping)
-        else part
-        for name, part in merged.items()
-        if name in Settings.model_fields
-    }
+class _Place(InitSettingsSource):
+    """One place that sets keys, as a source for the base class, which merges them."""
+
+    def __call__(self) -> dict[str, Any]:
+        """Return its keys behind those of stronger places, because in a map of patterns the first match counts."""
+        return _behind(self.current_state, under_common(self.current_state.get("kafka"), self.init_kwargs))
 
 
-def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
-    """Return a text for each key of the two upper levels that is no setting, and for each that Kafka does not have."""
-    wrong, models = [], sections()
-    for place, model in models.items():
-        part = layer if place == "" else layer.get(place)
-        if not isinstance(part, Mapping):
-            continue
-        for key in part:
-            if key not in model.model_fields:
-                dotted = (f"{place}.{key}" if place else str(key))[:_LONGEST_NAME]
-                wrong.append(f"{dotted} (from {origin}): no such setting{_nearest([place] if place else [], str(key))}")
-    wrong += [
-        f"{f'{place}.{key}'[:_LONGEST_NAME]} (from {origin}): {reason}"
-        for place, part in _kafka_maps(layer)
-        for key in part
-        if (reason := wrong_key(str(key), place))
-    ]
-    return wrong
+def _behind(stronger: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a map with the keys of a stronger one before its own; merging puts the stronger values there."""
+    ordered: dict[str, Any] = {key: {} for key in stronger}
+    for key, value in said.items():
+        above = stronger.get(key)
+        ordered[key] = _behind(above, value) if isinstance(above, dict) and isinstance(value, dict) else value
+    return ordered
 
 
-def _kafka_maps(layer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """Return the places of settings for the client that leads groups, and what a source says of them.
+def _wrong_kafka_keys(said: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Return a text for each key of the client that leads groups which Kafka does not have.
 
     Those of `publishing` are librdkafka's alone, which refuses what it does not know when publishing begins.
     """
-    clusters = layer.get("clusters")
-    owners: list[tuple[str, object]] = [("", layer)]
-    owners += [(f"clusters.{name}.", each) for name, each in clusters.items()] if isinstance(clusters, Mapping) else []
-    for prefix, owner in owners:
-        if isinstance(owner, Mapping) and isinstance(part := owner.get("kafka"), Mapping):
-            yield f"{prefix}kafka", part
+    for origin, keys in said.items():
+        clusters = mapping(keys.get("clusters")).items()
+        owners = {"": keys, **{f"clusters.{name}.": mapping(cluster) for name, cluster in clusters}}
+        for owner, part in owners.items():
+            for key in mapping(part.get("kafka")):
+                if reason := wrong_key(str(key), f"{owner}kafka"):
+                    yield f"{f'{owner}kafka.{key}'[:_LONGEST_NAME]} (from {origin}): {reason}"
 
 
 _RENAMED: Final = {
@@ -202,25 +193,46 @@ def _elsewhere(prefix: str, key: str) -> list[str]:
     return same if len(same) == 1 else [name for name in same if prefix.startswith(f"{name.partition('.')[0]}.")]
 
 
-def _explained(error: ValidationError, *, misspelt: Sequence[str]) -> list[str]:
-    """Return a text for each error; a key that was meant by one of those misspelt is not called missing too."""
-    errors = error.errors()
-    beside = {one["loc"][:-1] for one in errors if one["type"] == "extra_forbidden"} | ({()} if misspelt else set())
-    return [_explain(one) for one in errors if not (one["type"] == "missing" and one["loc"][:-1] in beside)]
+def _explained(error: ValidationError, said: Mapping[str, Mapping[str, Any]], *, misspelt: bool) -> list[str]:
+    """Return a text for each error, unknown keys first; a key that was meant by one of those is not called missing too.
+
+    `misspelt` is whether a key of Kafka is unknown besides.
+    """
+    errors = sorted(error.errors(), key=lambda one: len(one["loc"]) if one["type"] in _UNKNOWN else math.inf)
+    unknown = [one["loc"] for one in errors if one["type"] in _UNKNOWN]
+    beside = {loc[:-1] for loc in unknown}
+    if misspelt or any(len(loc) <= _NAMED_LEVELS for loc in unknown):
+        beside.add(())
+    texts = [text for loc in unknown for text in _unknown(loc, said)]
+    return texts + [
+        _explain(one) for one in errors[len(unknown) :] if not (one["type"] == "missing" and one["loc"][:-1] in beside)
+    ]
+
+
+_UNKNOWN: Final = ("extra_forbidden", "invalid_key")
+_NAMED_LEVELS: Final = 2
+"""The place that says an unknown key is named for those of the two upper levels, where places are merged key by key."""
+
+
+def _unknown(loc: Sequence[int | str], said: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a text for each place that says a key which is no setting."""
+    *above, key = loc
+    name = ".".join(map(str, loc))[:_LONGEST_NAME]
+    hint = f"no such setting{_nearest(above, str(key))}"
+    origins = [origin for origin, keys in said.items() if _has(keys, loc)] if len(loc) <= _NAMED_LEVELS else []
+    return [f"{name} (from {origin}): {hint}" for origin in origins] or [f"{name}: {hint}"]
+
+
+def _has(keys: object, loc: Sequence[int | str]) -> bool:
+    return not loc or (isinstance(keys, Mapping) and loc[0] in keys and _has(keys[loc[0]], loc[1:]))
 
 
 def _explain(first: ErrorDetails) -> str:
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "missing" and place != "kafka":
-        return f"{place}: is missing"
+    place = ".".join(str(part) for part in first["loc"]) or "settings"
+    if first["type"] == REFUSED:
+        return f"{place}{first['msg']}"[:_LONGEST_MESSAGE]
     if first["type"] == "missing":
-        return (
-            f"{place}: is missing; give kafka: {{bootstrap.servers: HOST:PORT}} in the file, "
-            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
-        )
-    if first["type"] == "extra_forbidden":
-        *above, key = first["loc"]
-        return f"{place}: no such setting{_nearest(above, str(key))}"
+        return f"{place}: is missing{_GIVE_SERVERS if place == 'kafka' else ''}"
     value = first.get("input")
     got = kind_of(value) if value is None or may_hold_secrets(first["loc"]) else _REPR.repr(value)
     said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
@@ -238,6 +250,7 @@ _EXPECTED: Final = {
     "model_type": _A_MAP,
     "string_type": "must be a text",
     "string_too_short": "must not be empty",
+    "string_unicode": "holds what cannot be written in UTF-8",
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
     "int_parsing_size": _WHOLE,

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from samerack.common.patterns import EVERY, wrong_selection
 from samerack.settings.base import Names, Seconds, Section, check_address
+from samerack.settings.kafka_texts import KafkaTexts
 
 
 class ClientEndpoint(Section):
@@ -109,7 +110,7 @@ class MoneySettings(Section):
 class ClusterSettings(Section):
     """One of several clusters that an agent observes."""
 
-    kafka: dict[str, str] = Field(
+    kafka: KafkaTexts = Field(
         description="Kafka settings of this cluster, which go before those of `kafka` in the same place; one of the "
         "two has `bootstrap.servers`.",
         examples=[{"bootstrap.servers": "east-1:9092"}],

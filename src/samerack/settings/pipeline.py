@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from samerack.common.errors import SettingsError
 from samerack.common.texts import kind_of
-from samerack.settings.base import Names, Seconds, Section
+from samerack.settings.base import SCALARS, Names, Seconds, Section, refused
+
+_SCHEMA: Final = {"type": "object", "additionalProperties": {"type": SCALARS}}
 
 
 def _texts(value: object) -> object:
     """Convert values such as `true` and 2 in YAML to text, because Spark takes only text."""
     if not isinstance(value, Mapping):
-        # not a ValueError: pydantic would show that with the value, which may hold the storage's password
-        raise SettingsError(
-            f"pipeline.conf: is {kind_of(value)}; expected Spark's keys and their texts, e.g. "
+        raise refused(
+            f"is {kind_of(value)}; expected Spark's keys and their texts, e.g. "
             "pipeline.conf={spark.driver.memory: 4g}"
         )
     return {str(key): _text(str(key), item) for key, item in value.items()}
@@ -25,9 +25,7 @@ def _texts(value: object) -> object:
 
 def _text(key: str, value: object) -> str:
     if value is None or isinstance(value, (Mapping, list)):
-        raise SettingsError(
-            f"pipeline.conf: {key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a text"
-        )
+        raise refused(f"{key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a text")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -39,7 +37,7 @@ class PipelineSettings(Section):
         description="Spark master: `local[2]`, `spark://HOST:7077`, `k8s://...`, `yarn`. Empty: what `spark-submit` "
         "says, else `local[*]`.",
     )
-    conf: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(
+    conf: Annotated[dict[str, str], BeforeValidator(_texts), WithJsonSchema(_SCHEMA)] = Field(
         default_factory=dict,
         description="Any setting of Spark's own; wins over ours.",
         examples=[{"spark.driver.memory": "4g"}],
@@ -69,12 +67,7 @@ class PipelineSettings(Section):
     )
     trigger_seconds: Seconds = Field(default=30.0, description="Time between the beginnings of two batches.")
     batch_records: int = Field(default=2_000_000, ge=1, description="Most records in one batch.")
-    repeat_seconds: Seconds = Field(
-        default=3600.0, description="How long the stream remembers a record: one that comes again counts once."
-    )
-    future_seconds: Seconds = Field(default=300.0, description="A record from further in the future is bad.")
     late_days: int = Field(default=30, ge=1, le=36_500, description="A record from more days ago is bad.")
-    longest_window_seconds: Seconds = Field(default=3600.0, description="A sample of a longer window is bad.")
     lost_records: Literal["stop", "skip"] = Field(
         default="stop", description="When unread records are gone from Kafka: `stop` with an error, or `skip` them."
     )

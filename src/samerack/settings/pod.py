@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from samerack.settings.base import Seconds, Section
+from samerack.settings.base import Section
 
 RackSource = Literal["env", "file", "label", "kubernetes", "cloud"]
 
@@ -32,10 +32,6 @@ class PodSettings(Section):
     label_variable: str = Field(
         default="POD_ZONE", description="`label`: the variable that the downward API fills from the label."
     )
-    label_file: str = Field(
-        default="/etc/podinfo/labels",
-        description='`label`: the file that the downward API fills with all labels, one `key="value"` a line.',
-    )
     zones: dict[str, str] = Field(
         default_factory=dict,
         description="Racks as the brokers name them, by zone name or id.",
@@ -58,21 +54,12 @@ class PodSettings(Section):
         description="Namespaces of members' pods, `*` for all; empty: the agent's own.",
         examples=[["orders", "payments"]],
     )
-    kubernetes_refresh_seconds: Seconds = Field(
-        default=300.0, description="How long the API's answer for an address counts."
-    )
     cloud: Literal["auto", "aws", "google-cloud", "azure"] = Field(
         default="auto", description="`cloud`: whose instance metadata to ask; `auto` asks one after the other."
-    )
-    cloud_url: str = Field(
-        default="",
-        description="`cloud`: address of the metadata service, if not the provider's.",
-        examples=["http://127.0.0.1:1338"],
     )
     cloud_zone: Literal["name", "id"] = Field(
         default="name", description="`cloud`: whether zones count by name or, on AWS, by id."
     )
-    timeout_seconds: Seconds = Field(default=1.0, description="`kubernetes`, `cloud`: how long one question may take.")
 
     @field_validator("sources")
     @classmethod
@@ -81,7 +68,7 @@ class PodSettings(Section):
             raise ValueError("names a source twice")
         return sources
 
-    @field_validator("kubernetes_url", "cloud_url")
+    @field_validator("kubernetes_url")
     @classmethod
     def _has_scheme(cls, url: str) -> str:
         if url and not url.startswith(("https://", "http://")):

@@ -102,18 +102,10 @@ class PolicyRules(Section):
 class PolicySettings(PolicyRules):
     """When a rebalance is worth it, for all groups."""
 
-    settling_seconds: float = Field(
-        default=1.0, ge=0, description="How long a change of racks or replicas must persist before it counts."
-    )
-    leader_settling_seconds: float = Field(
-        default=600.0,
-        ge=0,
-        description="How long leadership must stay away from the preferred replica before it counts.",
-    )
     groups: dict[str, PolicyRules] = Field(
         default_factory=dict,
-        description="Other rules for some groups: shell patterns of group names to keys of this section, without the "
-        "settling times; the first that matches counts.",
+        description="Other rules for some groups: shell patterns of group names to keys of this section; the first "
+        "that matches counts.",
         examples=[{"orders-*": {"mode": "propose", "min_saving": 0.1}}],
     )
 

@@ -7,7 +7,7 @@ from typing import Final, Self
 from pydantic import Field, field_validator, model_validator
 
 from samerack.settings.base import Section
-from samerack.settings.kafka_texts import kafka_texts
+from samerack.settings.kafka_texts import KafkaTexts
 
 IN_MEMORY: Final = "memory"
 """`path` of an agent that stores no events."""
@@ -34,7 +34,7 @@ class PublishingSettings(Section):
         description="Name of the cluster in all records, the same in all its agents. Empty: the cluster's id.",
         examples=["orders-eu"],
     )
-    kafka: dict[str, str] = Field(
+    kafka: KafkaTexts = Field(
         default_factory=dict,
         description="Kafka settings of the producer alone, over those of `kafka`.",
         examples=[{"bootstrap.servers": "fleet:9092"}],
@@ -62,11 +62,6 @@ class PublishingSettings(Section):
                 f"traffic_topic and states_topic are both {self.traffic_topic}; samples and states need a topic each"
             )
         return self
-
-    @field_validator("kafka", mode="before")
-    @classmethod
-    def _kafka_as_text(cls, value: object) -> object:
-        return kafka_texts(value, "publishing.kafka")
 
 
 class EventSettings(Section):

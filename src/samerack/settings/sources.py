@@ -135,7 +135,7 @@ def from_file(path: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: holds {kind_of(content)}; expected keys such as kafka and groups")
-    return {key: value for key, value in content.items() if value is not None}  # a section may be all comments
+    return {str(key): value for key, value in content.items() if value is not None}  # a section may be all comments
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -217,15 +217,3 @@ IN_QUOTES: Final = "is a list or a map in quotes, and would be one text; remove 
 def is_like_a_list(text: str) -> bool:
     """Return whether a text looks like a list or a map of YAML, whole or broken."""
     return bool(_LIKE_A_LIST.fullmatch(text.strip()))
-
-
-def under(high: Mapping[str, Any], low: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge `low` into `high`, which wins; its keys also come first: in a map of patterns the first match counts."""
-    merged = dict(high)
-    for key, value in low.items():
-        above = merged.get(key)
-        if key not in merged:
-            merged[key] = value
-        elif isinstance(above, Mapping) and isinstance(value, Mapping):
-            merged[key] = under(above, value)
-    return merged

@@ -120,6 +120,13 @@ def test_what_must_start_soon_loads_little(code: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("module", ["offline.assign", "offline.codec", "offline.streams", "pipeline.whatif_worlds"])
+def test_what_reads_no_settings_does_not_load_their_library(module: str) -> None:
+    """Commands without brokers, and Spark's workers, which need not even have it."""
+    code = f"import sys, samerack.{module}; print('pydantic_settings' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help(command: str) -> None:
     """Every command has help with its usage and options, which begins with its summary in the list of commands."""

@@ -65,7 +65,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     assert found.groups == ("file",)
     policy = found.policy
     assert (policy.burst, policy.refill_seconds, policy.min_saving) == (3, 2, 0.1)
-    assert policy.settling_seconds == Settings(kafka={}).policy.settling_seconds
+    assert policy.max_per_hour == Settings(kafka={}).policy.max_per_hour
 
 
 def test_patterns_of_the_stronger_source_are_tried_first(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
             _policy(groups={"o-*": {"brust": 1}}),
             ("no such setting", "policy.groups.o-*.burst?"),
         ),
-        (_policy(groups={"o-*": {"settling_seconds": 1}}), ("no such setting", "policy.settling_seconds?")),
+        (_policy(groups={"o-*": {"groups": {}}}), ("no such setting", "policy.groups?")),
         (_policy(groups={"o-*": {"mode": "tell"}}), ("policy.groups.o-*.mode: ", "'act' or 'propose'", "tell")),
         (_policy(windows=[{"cron": "0 2 * * *"}]), ("policy.windows.0.minutes: is missing",)),
         (_window("0 2 * *"), ("policy.windows.0.cron: ", "five fields")),
@@ -416,6 +416,22 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     variables = {**BOOTSTRAP, "SAMERACK_KAFKA__SASL_PASSWORD": os.fsdecode(b"hidden\xff")}
     message = refusal(environment=variables)
     assert message == "SAMERACK_KAFKA__SASL_PASSWORD: holds bytes that are no UTF-8; expected a text"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"kafka": {"sasl\ud800": None}}, "kafka.sasl?: has no value; expected a text"),
+        ({"publishing": {"kafka": {"a\ud800": {}}}}, "publishing.kafka.a?: has keys of its own; expected a text"),
+        ({"pipeline": {"conf": {"a\ud800": None}}}, "pipeline.conf: a? has no value; expected a text"),
+        ({"\ud800": 1}, "settings: holds what cannot be written in UTF-8, got a text"),
+        ({"web": {"\ud800": 1}}, "web: holds what cannot be written in UTF-8, got "),
+        ({"policy": {"mode": "\ud800"}}, "policy.mode: holds what cannot be written in UTF-8, got "),
+    ],
+)
+def test_keys_and_values_beyond_utf8_are_refused(flags: Mapping[str, Any], message: str) -> None:
+    """YAML can hold a lone surrogate, which the messages of pydantic cannot."""
+    assert message in refusal(flags=flags)
 
 
 def test_a_value_is_repeated_in_part() -> None:
@@ -630,6 +646,32 @@ def test_an_option_that_is_given_twice(config: list[Path] | None, bootstrap: lis
 def test_set_of_names(text: str, names: tuple[str, ...]) -> None:
     """A pattern of characters and a bracket within a name stay as they are; quotes around all of it go."""
     assert settings_from(None, ["127.0.0.1:1"], [f"traffic.groups={text}"]).traffic.groups == names
+
+
+def test_settings_of_values_alone_read_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only `load` reads the environment."""
+    monkeypatch.setenv("SAMERACK_POLICY__BURST", "9")
+    monkeypatch.setenv("POLICY", "{}")
+    assert Settings(kafka={}).policy.burst == 3
+
+
+def test_a_wrong_map_of_kafka_hides_nothing_else() -> None:
+    """Its first wrong value is reported beside all that is wrong elsewhere."""
+    wrong = {"kafka": {"sasl.username": None}, "clusters": {"e": {"kafka": {"client.id": {}}}}, "web": {"port": "x"}}
+    message = refusal(flags=wrong)
+    assert message == (
+        "3 settings are wrong: (1) kafka.sasl.username: has no value; expected a text (2) clusters.e.kafka.client.id: "
+        "has keys of its own; expected a text (3) web.port: must be a whole number, got 'x'"
+    )
+
+
+def test_an_unknown_key_is_named_for_each_place_that_says_it(tmp_path: Path) -> None:
+    """A user corrects both in one go; a key that is no text is one as well."""
+    path = written(tmp_path, "web: {prot: 1, 5: x}")
+    message = refusal(path=path, environment={**BOOTSTRAP, "SAMERACK_WEB__PROT": "1"})
+    for origin in ("the environment", str(path)):
+        assert f"web.prot (from {origin}): no such setting; did you mean web.port?" in message
+    assert f"web.5 (from {path}): no such setting; settings of web are host, hosts, port, socket" in message
 
 
 def test_everything_that_is_wrong_is_reported_at_once() -> None:

@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
-from samerack.settings.all_settings import json_schema
+from samerack.settings.all_settings import Settings
 
 _WHOLE = {
     "kafka": {"bootstrap.servers": ["a:9092", "b:9092"], "socket.keepalive.enable": True, "metadata.max.age.ms": 1000},
@@ -20,7 +20,7 @@ _WHOLE = {
 
 def test_texts_may_be_numbers_and_booleans() -> None:
     """As in the file, numbers and booleans of YAML become texts for libraries that take texts."""
-    jsonschema.validate(_WHOLE, json_schema())
+    jsonschema.validate(_WHOLE, Settings.model_json_schema())
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_texts_may_be_numbers_and_booleans() -> None:
 def test_what_the_model_refuses_is_refused(wrong: dict[str, object]) -> None:
     """Unknown keys, wrong types and empty values are refused."""
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**_WHOLE, **wrong}, json_schema())
+        jsonschema.validate({**_WHOLE, **wrong}, Settings.model_json_schema())
 
 
 def test_the_command_prints_it() -> None:

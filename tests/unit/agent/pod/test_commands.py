@@ -13,12 +13,17 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from samerack.agent.pod import local
 from samerack.agent.pod.writing import property_line
 from samerack.cli.main import app
 from samerack.cli.start import is_healthy
 from tests.unit.agent.serving import served
 
-NOWHERE = ["-s", "pod.label_file=/nowhere/labels"]
+
+@pytest.fixture(autouse=True)
+def _no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine of the tests may be a pod."""
+    monkeypatch.setattr(local, "_LABEL_FILE", "/nowhere/labels")
 
 
 def run(*arguments: str, **environment: str) -> Result:
@@ -29,7 +34,7 @@ def run(*arguments: str, **environment: str) -> Result:
 
 def test_the_rack_alone_is_on_standard_output() -> None:
     """Only the rack is on standard output, for scripts; its source is on standard error."""
-    done = run("rack", *NOWHERE, "-s", "pod.zones={z: rack-a}", CLIENT_RACK="z")
+    done = run("rack", "-s", "pod.zones={z: rack-a}", CLIENT_RACK="z")
     assert (done.exit_code, done.stdout) == (0, "rack-a\n")
     assert done.stderr == "samerack: rack rack-a from env: the variable CLIENT_RACK: z\n"
 
@@ -67,23 +72,23 @@ def test_properties_are_written_as_java_reads_them(rack: str, line: str) -> None
 def test_nothing_found_ends_with_one_and_the_cure(tmp_path: Path) -> None:
     """Without a rack no file is written; with --or-empty an empty rack is, so that the application starts."""
     file = tmp_path / "env"
-    done = run("rack", *NOWHERE, "--env-file", str(file))
+    done = run("rack", "--env-file", str(file))
     assert (done.exit_code, done.stdout, file.exists()) == (1, "", False)
     (line,) = done.stderr.splitlines()
     assert "set CLIENT_RACK, or add another source to pod.sources" in line
-    done = run("rack", *NOWHERE, "--env-file", str(file), "--or-empty")
+    done = run("rack", "--env-file", str(file), "--or-empty")
     assert (done.exit_code, done.stdout, file.read_text()) == (0, "\n", "CLIENT_RACK=\n")
 
 
 def test_why_shows_every_source() -> None:
     """All sources are shown, also those after the one that counts; JSON has all their answers."""
-    done = run("rack", "--why", *NOWHERE, CLIENT_RACK="rack-a", POD_ZONE="zone-1")
+    done = run("rack", "--why", CLIENT_RACK="rack-a", POD_ZONE="zone-1")
     assert done.stdout.splitlines() == [
         "env: rack-a (the variable CLIENT_RACK)",
         "file: - (pod.rack_file names no file)",
         "label: zone-1 (the variable POD_ZONE)",
     ]
-    printed = json.loads(run("rack", "--why", "--json", *NOWHERE, CLIENT_RACK="rack-a", POD_ZONE="zone-1").stdout)
+    printed = json.loads(run("rack", "--why", "--json", CLIENT_RACK="rack-a", POD_ZONE="zone-1").stdout)
     assert (printed["rack"], printed["source"]) == ("rack-a", "env")
     assert [answer["rack"] for answer in printed["answers"]] == ["rack-a", None, "zone-1"]
 

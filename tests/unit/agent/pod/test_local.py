@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from samerack.agent.pod import cloud as metadata
+from samerack.agent.pod import local
 from samerack.agent.pod.local import labels
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.pod.source_answers import OwnRack, rack_of
@@ -24,15 +26,23 @@ pod-template-hash="5c6f7"
 """
 
 
+@pytest.fixture(autouse=True)
+def label_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Path for the labels, without the file."""
+    path = tmp_path / "labels"
+    monkeypatch.setattr(local, "_LABEL_FILE", str(path))
+    return path
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> PodSettings:
-    """Paths for the rack and the labels, without the files."""
-    return PodSettings(rack_file=str(tmp_path / "rack"), label_file=str(tmp_path / "labels"))
+    """Path for the rack, without the file."""
+    return PodSettings(rack_file=str(tmp_path / "rack"))
 
 
-def test_the_first_source_that_knows_counts(settings: PodSettings) -> None:
+def test_the_first_source_that_knows_counts(settings: PodSettings, label_file: Path) -> None:
     """The variable comes before the file, the file before the label; later sources are only asked to be shown."""
-    Path(settings.label_file).write_text(_LABELS, encoding="utf-8")
+    label_file.write_text(_LABELS, encoding="utf-8")
     found = own_rack(settings, {})
     assert (found.rack, found.source, len(found.answers)) == ("eu-west-1b", "label", 3)
     Path(settings.rack_file).write_text("rack-f\n", encoding="utf-8")
@@ -47,7 +57,7 @@ def test_the_first_source_that_knows_counts(settings: PodSettings) -> None:
 
 def test_a_label_comes_as_a_variable_too() -> None:
     """The downward API sets a variable from one label; an empty one means that the pod has no such label."""
-    settings = PodSettings(sources=("label",), label_file="/nowhere/labels")
+    settings = PodSettings(sources=("label",))
     assert own_rack(settings, {"POD_ZONE": "zone-1"}).rack == "zone-1"
     (answer,) = own_rack(settings, {"POD_ZONE": ""}).answers
     assert "POD_ZONE is empty: the pod has no such label" in answer.detail
@@ -80,10 +90,10 @@ def test_what_is_no_name_is_no_rack(settings: PodSettings, wrong: str) -> None:
     assert own_rack(settings, {"CLIENT_RACK": ""}).rack is None
 
 
-def test_files_that_cannot_be_read_say_why(settings: PodSettings) -> None:
+def test_files_that_cannot_be_read_say_why(settings: PodSettings, label_file: Path) -> None:
     """A folder, bytes that are no text, and a missing file each give an answer; a source stands once."""
     Path(settings.rack_file).mkdir()
-    Path(settings.label_file).write_bytes(b"\xff\xfe")
+    label_file.write_bytes(b"\xff\xfe")
     details = [answer.detail for answer in own_rack(settings, {}).answers]
     assert "Is a directory" in details[1]
     assert "is no text" in details[2]
@@ -159,8 +169,10 @@ def azure(zone: str) -> Answers:
 
 def found(answers: Answers, **settings: object) -> OwnRack:
     """The rack that is found with this service."""
-    with _Metadata(answers) as server:
-        return own_rack(PodSettings.model_validate({"sources": ["cloud"], "cloud_url": server.url, **settings}), {})
+    with _Metadata(answers) as server, pytest.MonkeyPatch.context() as patch:
+        for address in ("_LINK_LOCAL", "_GOOGLE"):
+            patch.setattr(metadata, address, server.url)
+        return own_rack(PodSettings.model_validate({"sources": ["cloud"], **settings}), {})
 
 
 @pytest.mark.parametrize("cloud", ["auto", "named"])
@@ -199,8 +211,9 @@ def test_what_is_no_zone_is_reported(answers: Answers, cloud: str, reason: str) 
     assert reason in own.answers[0].detail
 
 
-def test_a_service_that_hangs_costs_a_moment() -> None:
+def test_a_service_that_hangs_costs_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time limit ends the request, and nothing fails."""
+    monkeypatch.setattr(metadata, "ANSWER_SECONDS", 0.05)
     hang = threading.Event()
 
     def answers(*_: object) -> tuple[int, str]:
@@ -208,6 +221,7 @@ def test_a_service_that_hangs_costs_a_moment() -> None:
         return 200, "late"
 
     with _Metadata(answers) as server:
-        settings = PodSettings(sources=("cloud",), cloud="aws", cloud_url=server.url, timeout_seconds=0.05)
+        monkeypatch.setattr(metadata, "_LINK_LOCAL", server.url)
+        settings = PodSettings(sources=("cloud",), cloud="aws")
         assert "no answer within 0.05 s" in own_rack(settings, {}).answers[0].detail
         hang.set()
