@@ -31,6 +31,10 @@ from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.values import NO_PARTITIONS
 from samerack.settings.leading import LeadingSettings
 
+HEARTBEAT_SECONDS: Final = 0.5
+"""The other members wait for the agent in each rebalance until its next heartbeat at most."""
+REBALANCE_SECONDS: Final = 10.0
+"""How long others wait for an agent that does not join again; short, as an agent has nothing to finish first."""
 RESERVE_SECONDS: Final = 2.0
 RESERVED_SECONDS: Final = 6.0
 """The broker drops a reserved id after this time: the shortest session timeout that it allows by default.
@@ -77,8 +81,8 @@ class Membership(GroupMember):
             group=group,
             instance_id=settings.instance_id,
             session_seconds=settings.session_timeout_seconds,
-            heartbeat_seconds=settings.heartbeat_seconds,
-            rebalance_seconds=settings.rebalance_timeout_seconds,
+            heartbeat_seconds=HEARTBEAT_SECONDS,
+            rebalance_seconds=REBALANCE_SECONDS,
             assign=assign,
             wake=wake,
         )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from samerack.agent.leading.assigning import Sent
+from samerack.agent.leading.membership import HEARTBEAT_SECONDS
 from samerack.agent.policy import GroupCondition
 from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
@@ -42,7 +43,7 @@ class RebalanceObserver:
         self._rejoining = True
         if self._rebalances.inside:
             # the last heartbeat reported the rebalance, the one before it did not
-            self._rebalances.begins(max(self._clock() - self._leading.heartbeat_seconds, self._stable_at))
+            self._rebalances.begins(max(self._clock() - HEARTBEAT_SECONDS, self._stable_at))
             return
         self._rebalances.enters()
         self._quiet = expected

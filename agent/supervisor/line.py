@@ -1,13 +1,14 @@
 """The protocol from the worker to its supervisor, line by line over a socket.
 
-An empty line is a sign of life; any other is JSON: either a list of all member ids of the worker, so that another
-process can leave for it, or a text about whether brokers accept it: empty once they do, before that why they refuse it.
+An empty line is a sign of life; any other is JSON: either the member ids that the worker has got and lost since the
+last such line, so that another process can leave for it, or a text about whether brokers accept it: empty once they do,
+before that why they refuse it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -31,9 +32,30 @@ class MemberIdentity:
     pending: bool = False
 
 
-def encode(member_ids: Iterable[MemberIdentity]) -> bytes:
-    """Return all member ids as one line."""
-    return json.dumps([asdict(one) for one in sorted(member_ids, key=_order)]).encode() + b"\n"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What has changed in the worker's member ids."""
+
+    came: frozenset[MemberIdentity] = frozenset()
+    gone: frozenset[MemberIdentity] = frozenset()
+
+    @classmethod
+    def between(cls, before: frozenset[MemberIdentity], after: frozenset[MemberIdentity]) -> Change:
+        """Return what makes the later member ids of the earlier ones."""
+        return cls(came=after - before, gone=before - after)
+
+    def after(self, before: frozenset[MemberIdentity]) -> frozenset[MemberIdentity]:
+        """Return the later member ids."""
+        return (before - self.gone) | self.came
+
+
+def encode(change: Change) -> bytes:
+    """Return a change of member ids as one line; an agent may have a thousand, and few change at a time."""
+    return json.dumps({"came": _rows(change.came), "gone": _rows(change.gone)}).encode() + b"\n"
+
+
+def _rows(member_ids: AbstractSet[MemberIdentity]) -> list[dict[str, object]]:
+    return [asdict(one) for one in sorted(member_ids, key=lambda one: (one.group, one.member_id))]
 
 
 def encode_reception(text: str) -> bytes:
@@ -41,7 +63,7 @@ def encode_reception(text: str) -> bytes:
     return json.dumps(text).encode() + b"\n"
 
 
-def decode(line: bytes) -> frozenset[MemberIdentity] | str | None:
+def decode(line: bytes) -> Change | str | None:
     """Return the content of a line; None for a sign of life.
 
     Raises:
@@ -53,10 +75,6 @@ def decode(line: bytes) -> frozenset[MemberIdentity] | str | None:
     if isinstance(said, str):
         return said
     try:
-        return frozenset(MemberIdentity(**one) for one in said)
-    except TypeError as error:
+        return Change(**{name: frozenset(MemberIdentity(**one) for one in rows) for name, rows in said.items()})
+    except (TypeError, AttributeError) as error:
         raise ValueError(str(error)) from None
-
-
-def _order(one: MemberIdentity) -> tuple[str, str]:
-    return one.group, one.member_id

@@ -84,7 +84,7 @@ class Worker:
                         self.reception = decoded
                         self.was_accepted = self.was_accepted or not decoded
                     elif decoded is not None:
-                        self.member_ids = decoded
+                        self.member_ids = decoded.after(self.member_ids or frozenset())
 
     def overgrown(self, max_mib: int) -> str:
         """Return why the worker uses too much memory; empty if it does not, or has ended."""

@@ -61,7 +61,7 @@ def test_one_that_dies_again_and_again_only_observes(scenario: Scenario) -> None
 def test_one_that_cannot_start_leaves_its_groups(scenario: Scenario) -> None:
     """If no worker can start, the supervisor leaves the group for the dead one long before its session ends."""
     [port] = free_ports(1)
-    agent = scenario.led(web__port=port, leading__session_timeout_seconds=60, leading__heartbeat_seconds=0.5)
+    agent = scenario.led(web__port=port, leading__session_timeout_seconds=60)
     worker = _worker(agent)
     agent.pause()  # so that the port can be taken before the next worker opens it
     worker.kill()

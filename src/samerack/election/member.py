@@ -27,6 +27,10 @@ from samerack.election.messages import (
 from samerack.election.places import waiting_group, waiting_instance
 from samerack.settings.election import ElectionSettings
 
+ELECTION_HEARTBEAT_SECONDS: Final = 0.5
+"""A hand-over takes about as long; three agents for each group send these."""
+_ELECTION_REBALANCE_SECONDS: Final = 5.0
+"""How long an election waits for an agent that does not answer."""
 WAITING_SESSION_SECONDS: Final = 30.0
 WAITING_HEARTBEAT_SECONDS: Final = 5.0
 WAITING_REBALANCE_SECONDS: Final = 15.0
@@ -58,8 +62,8 @@ class ElectionMember(_AgentMember):
             group=settings.group,
             instance_id=advertisement.identity,
             session_seconds=settings.session_timeout_seconds,
-            heartbeat_seconds=settings.heartbeat_seconds,
-            rebalance_seconds=settings.rebalance_timeout_seconds,
+            heartbeat_seconds=ELECTION_HEARTBEAT_SECONDS,
+            rebalance_seconds=_ELECTION_REBALANCE_SECONDS,
             assign=_verdicts,
             wake=wake,
         )
@@ -67,7 +71,7 @@ class ElectionMember(_AgentMember):
         """What this agent advertises, before it holds anything; a change takes effect when it joins again."""
         self._sent = self.advertisement
         self.verdict: Verdict | None = None
-        self._sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
+        self._sure_seconds = min(settings.session_timeout_seconds, _ELECTION_REBALANCE_SECONDS)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """Return what this agent advertises and holds."""

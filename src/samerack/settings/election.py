@@ -28,12 +28,6 @@ class ElectionSettings(Section):
     session_timeout_seconds: Seconds = Field(
         default=6.0, description="After so long without a sign of life another agent takes over."
     )
-    heartbeat_seconds: Seconds = Field(
-        default=0.2, description="Time between two heartbeats; about how long a hand-over takes."
-    )
-    rebalance_timeout_seconds: Seconds = Field(
-        default=5.0, description="How long an election waits for an agent that does not answer."
-    )
     hand_over_seconds: float = Field(
         default=1.5,
         ge=0,

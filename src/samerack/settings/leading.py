@@ -93,8 +93,6 @@ class LeadingSettings(Section):
         description="Session timeout of the agent's membership, longer than `election.session_timeout_seconds`; "
         "brokers refuse less than `group.min.session.timeout.ms`.",
     )
-    heartbeat_seconds: Seconds = Field(default=0.5, description="Time between two heartbeats of the agent.")
-    rebalance_timeout_seconds: Seconds = Field(default=10.0, description="The agent's own rebalance timeout.")
     protocols: tuple[str, ...] = Field(
         default=("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"),
         min_length=1,

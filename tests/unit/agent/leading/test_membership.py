@@ -18,7 +18,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading.join_metadata import user_data
-from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.membership import REBALANCE_SECONDS, Membership
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import ClusterClient, connect
 from samerack.cluster.connections import Connections
@@ -95,7 +95,7 @@ def test_the_present_protocol_is_offered_first(make: Make, present: str, order: 
 @pytest.mark.parametrize(
     ("silent_seconds", "state"),
     [
-        (2 * LeadingSettings().rebalance_timeout_seconds, MembershipState.STABLE),
+        (2 * REBALANCE_SECONDS, MembershipState.STABLE),
         (STUCK_SECONDS + 1, MembershipState.UNJOINED),
     ],
 )
