@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from samerack.agent.supervisor.line import ALIVE, Change, MemberIdentity, encode, encode_reception
+from samerack.agent.supervisor.line import ALIVE, ChangedIds, MemberIdentity, encode, encode_reception
 
 BEAT_SECONDS: Final = 0.2
 _MAX_HEARD: Final = 4096
@@ -86,6 +86,6 @@ class Lifeline(threading.Thread):
             self._last_sent_reception = reception
             news += encode_reception(reception)
         if member_ids != self._last_sent:
-            news += encode(Change.between(self._last_sent, member_ids))
+            news += encode(ChangedIds.between(self._last_sent, member_ids))
             self._last_sent = member_ids
         return news or ALIVE

@@ -33,14 +33,14 @@ class MemberIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ChangedIds:
     """What has changed in the worker's member ids."""
 
     came: frozenset[MemberIdentity] = frozenset()
     gone: frozenset[MemberIdentity] = frozenset()
 
     @classmethod
-    def between(cls, before: frozenset[MemberIdentity], after: frozenset[MemberIdentity]) -> Change:
+    def between(cls, before: frozenset[MemberIdentity], after: frozenset[MemberIdentity]) -> ChangedIds:
         """Return what makes the later member ids of the earlier ones."""
         return cls(came=after - before, gone=before - after)
 
@@ -49,7 +49,7 @@ class Change:
         return (before - self.gone) | self.came
 
 
-def encode(change: Change) -> bytes:
+def encode(change: ChangedIds) -> bytes:
     """Return a change of member ids as one line; an agent may have a thousand, and few change at a time."""
     return json.dumps({"came": _rows(change.came), "gone": _rows(change.gone)}).encode() + b"\n"
 
@@ -63,7 +63,7 @@ def encode_reception(text: str) -> bytes:
     return json.dumps(text).encode() + b"\n"
 
 
-def decode(line: bytes) -> Change | str | None:
+def decode(line: bytes) -> ChangedIds | str | None:
     """Return the content of a line; None for a sign of life.
 
     Raises:
@@ -75,6 +75,6 @@ def decode(line: bytes) -> Change | str | None:
     if isinstance(said, str):
         return said
     try:
-        return Change(**{name: frozenset(MemberIdentity(**one) for one in rows) for name, rows in said.items()})
+        return ChangedIds(**{name: frozenset(MemberIdentity(**one) for one in rows) for name, rows in said.items()})
     except (TypeError, AttributeError) as error:
         raise ValueError(str(error)) from None

@@ -13,7 +13,7 @@ import pytest
 
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.lifeline import Lifeline
-from samerack.agent.supervisor.line import ALIVE, Change, MemberIdentity, decode, encode, encode_reception
+from samerack.agent.supervisor.line import ALIVE, ChangedIds, MemberIdentity, decode, encode, encode_reception
 from samerack.agent.supervisor.watchdog import Supervisor
 from tests.unit.agent.supervisor.programs import settings_of_a_test
 from tests.unit.waiting import LONGEST_SECONDS
@@ -146,7 +146,7 @@ def test_news_are_reported_at_once_and_together() -> None:
         assert ours.recv(4096) == ALIVE
         present, received = frozenset({PLACE}), ""
         lifeline.send()
-        assert ours.recv(4096) == encode_reception("") + encode(Change(came=present))
+        assert ours.recv(4096) == encode_reception("") + encode(ChangedIds(came=present))
         lifeline.send()
         assert ours.recv(4096) == ALIVE
 
@@ -172,7 +172,7 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
             heard += ours.recv(65_536)
             *lines, heard = heard.split(b"\n")
             for change in map(decode, lines):
-                known = change.after(known) if isinstance(change, Change) else known
+                known = change.after(known) if isinstance(change, ChangedIds) else known
         assert lifeline.is_alive()
         ours.close()
         assert lost.wait(LONGEST_SECONDS)
