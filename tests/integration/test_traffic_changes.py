@@ -45,7 +45,7 @@ def test_the_plan_follows_the_traffic_and_not_its_noise(
         return dice.randint(0, 2 * usual[partition])
 
     with Feeder(scenario.cluster.bootstrap, {scenario.topic: len(_LAYOUT)}, pause=_TURN_SECONDS, records=records):
-        assert holds_for(watched_seconds, lambda: followed() == 0)
+        assert holds_for(watched_seconds, lambda: not followed())
         hot = min(partition for member in far for partition in member.owned if partition[1] < 8)
         usual[hot[1]] = _HOT
         agent.wait(lambda: followed() == 1, "the plan follows", timeout=660)
