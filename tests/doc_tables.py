@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from samerack.agent.leading.takeover_steps import TRANSITIONS
+from samerack.agent.leading.takeover_attempt import TRANSITIONS
 from samerack.agent.policy import EXEMPT, REFUSALS, TRIGGERS
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.cluster.racks import SOURCES

@@ -7,7 +7,8 @@ another agent, and stopping. The leaders of all groups share threads and a clien
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -16,14 +17,16 @@ from kafka import errors as kafka_errors
 from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.assigning import NoConsumersError
 from samerack.agent.leading.consumer_wait import ConsumerWait
+from samerack.agent.leading.group_requests import RequestStatus
 from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.operator_requests import OperatorRequests
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.progress import Progress
+from samerack.agent.leading.prospect import after_leave
 from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.agent.policy.requests import Wish
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.assignors.problem import AssignmentError
 from samerack.cluster.client import SharedClient
@@ -35,6 +38,55 @@ from samerack.common.errors import AgentError
 from samerack.common.shared_threads import Rest, SharedService, SharedThreads
 from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner
+
+# What operators ask of the agent in one group, to leave it or to start no rebalance there; any thread may ask.
+
+
+class OperatorRequests:
+    """The requests for one group: they are kept, recorded as events, and in force at once."""
+
+    def __init__(self, parts: GroupParts, *, wake: Callable[[], None]) -> None:
+        """Change nothing; `wake` starts the group's next turn."""
+        self._parts = parts
+        self._wake = wake
+
+    @property
+    def left(self) -> str:
+        """Why the agent stays out of the group on request; empty while nobody wants that."""
+        return self._parts.admission.back_off.requested
+
+    @property
+    def status(self) -> RequestStatus:
+        """The agent's role in the group, and what operators have asked for."""
+        requests, group, reporter = self._parts.requests, self._parts.group, self._parts.reporter
+        status = requests.status(group, reporter.role)
+        leave = requests.of(group, Wish.LEAVE) or requests.of(group, Wish.RETURN)
+        if leave is None:
+            return status
+        leading = self._parts.settings.leading
+        return replace(status, after=after_leave(reporter.stable, leading, lead_again=leave.lead_again))
+
+    def ask(
+        self, wish: Wish | None, *, seconds: float | None, by: str, why: str, lead_again: bool = False
+    ) -> RequestStatus:
+        """Put an operator's request into force at once, for some seconds or until it is ended; None ends all."""
+        requests, reporter, group = self._parts.requests, self._parts.reporter, self._parts.group
+        if wish is None:
+            requests.end(group)
+            self._parts.evictions.forget()
+            reporter.requested("resume", None, by=by, why=why)
+        else:
+            request = requests.ask(group, wish, seconds=seconds, by=by, why=why, lead_again=lead_again)
+            reporter.requested(wish.value, request, by=by, why=why)
+        self._wake()
+        return self.status
+
+    def end_overdue(self) -> None:
+        """End requests whose time is over."""
+        for over in self._parts.requests.end_overdue(self._parts.group):
+            why = f"the time of the request to {over.wish.value} is over"
+            self._parts.reporter.requested("resume", None, by="", why=why)
+
 
 _RETRY_SECONDS: Final = 2.0
 _OVERDUE_SECONDS: Final = 1.0

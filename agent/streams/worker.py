@@ -9,18 +9,143 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import chain, repeat
 from typing import Any, Final
 
-from samerack.agent.streams.answer import summary, to_json
 from samerack.agent.streams.context import PlanContext, Rackless
+from samerack.agent.streams.figures import Summary
 from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, subscription_of
 from samerack.agent.streams.question import VERSION, PlanQuestion, PlanQuestionError, read_question
 from samerack.assignors.problem import AssignmentError
+from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment, group_assignment
+from samerack.assignors.streams.reads import reads_of
+
+# Writes the JSON that answers `POST /v1/streams/assign`, and what the agent keeps of a plan.
+
+Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Crossing:
+    """Partitions that are read across racks, and the weight of them."""
+
+    partitions: int
+    weight: int
+
+
+def summary(planned: MadePlan, *, plan: str) -> Summary:
+    """Return a plan in figures; `plan` is its id."""
+    state, before, after = planned.state, planned.before, planned.plan
+    standbys = Counter(chain.from_iterable(one.of_type(TaskType.STANDBY) for one in after.values()))
+    configured = state.assignment_configs.num_standby_replicas
+    had = {process: one.of_type(TaskType.ACTIVE) for process, one in before.items()}
+    owned = frozenset[TaskId]().union(*had.values())
+    # what a client had that is gone is not known, neither its actives nor its standbys
+    is_whole = owned >= state.all_tasks.keys()
+    sources = reads_of(state, TaskType.ACTIVE)
+    sources_before = _crossing(state, before, TaskType.ACTIVE) if is_whole else None
+    changelogs_before = _crossing(state, before, TaskType.STANDBY) if is_whole else None
+    sources_after = _crossing(state, after, TaskType.ACTIVE)
+    changelogs_after = _crossing(state, after, TaskType.STANDBY)
+    followups = [one.followup_rebalance_deadline for one in after.values()]
+    traffic = planned.outcome.costs.traffic if planned.outcome.costs is not None else None
+    return Summary(
+        application=planned.question.application,
+        plan=plan,
+        assignor=planned.assignor,
+        strategy=state.assignment_configs.rack_aware_assignment_strategy,
+        clients=len(state.states),
+        tasks=len(state.all_tasks),
+        sources=sum(len(sources.distinct[number]) for number in sources.number.values()),
+        sources_before=_partitions(sources_before),
+        sources_after=_partitions(sources_after),
+        changelogs_before=_partitions(changelogs_before),
+        changelogs_after=_partitions(changelogs_after),
+        cost_before=_cost(traffic, sources_before, changelogs_before),
+        cost_after=_cost(traffic, sources_after, changelogs_after),
+        moved=sum(len((one.of_type(TaskType.ACTIVE) - had[process]) & owned) for process, one in after.items()),
+        standbys=sum(standbys.values()),
+        warmups=sum(count - configured for count in standbys.values() if count > configured),
+        followup_ms=min((one for one in followups if one is not None), default=None),
+        warnings=planned.warnings,
+    )
+
+
+def _partitions(found: _Crossing | None) -> int | None:
+    return None if found is None else found.partitions
+
+
+def _cost(traffic: int | None, *found: _Crossing | None) -> int | None:
+    if traffic is None or None in found:
+        return None
+    return traffic * sum(one.weight for one in found if one is not None)
+
+
+def _crossing(state: ApplicationState, plan: Assignments, kind: TaskType) -> _Crossing | None:
+    """Return what tasks of one kind read across racks; None if a rack is not known."""
+    reads = reads_of(state, kind)
+    held: dict[str | None, list[frozenset[TaskId]]] = {}
+    for process, assignment in plan.items():
+        held.setdefault(state.states[process].rack_id, []).append(assignment.of_type(kind))
+    partitions = weight = 0
+    for rack, tasks in held.items():
+        counts = Counter(map(reads.number.get, chain.from_iterable(tasks), repeat(-1)))
+        del counts[-1]  # a task that a client had may no longer exist
+        for number, count in counts.items():
+            for racks, one in reads.distinct[number]:
+                if not rack or not racks:
+                    return None
+                if rack not in racks:
+                    partitions += count
+                    weight += count * one
+    return _Crossing(partitions=partitions, weight=weight)
+
+
+def to_json(planned: MadePlan, figures: Summary) -> bytes:
+    """Return the answer: the plan of every client in the order of the question, and its bill."""
+    index = {task: number for number, task in enumerate(planned.question.task_ids)}
+
+    def numbers(assignment: KafkaStreamsAssignment, kind: TaskType) -> list[int]:
+        return sorted(map(index.__getitem__, assignment.of_type(kind)))
+
+    answer: dict[str, Any] = {
+        "version": VERSION,
+        "plan": figures.plan,
+        "clients": [
+            {
+                "process": str(client.process_id),
+                "active": numbers(planned.plan[client.process_id], TaskType.ACTIVE),
+                "standby": numbers(planned.plan[client.process_id], TaskType.STANDBY),
+                "followup_ms": planned.plan[client.process_id].followup_rebalance_deadline,
+            }
+            for client in planned.question.clients
+        ],
+        "assignor": figures.assignor,
+        "bill": {
+            "cross_rack_before": figures.before,
+            "cross_rack_after": figures.after,
+            "sources_before": figures.sources_before,
+            "sources_after": figures.sources_after,
+            "changelogs_before": figures.changelogs_before,
+            "changelogs_after": figures.changelogs_after,
+            "cost_before": figures.cost_before,
+            "cost_after": figures.cost_after,
+            "moved": figures.moved,
+            "standbys": figures.standbys,
+            "warmups": figures.warmups,
+        },
+        "warnings": list(figures.warnings),
+    }
+    return json.dumps(answer, separators=(",", ":")).encode()
+
 
 WARM_UP: Final = "warm-up"
 _WARM_UP_RUNS: Final = 2

@@ -192,7 +192,7 @@ def _load(folder: str) -> None:
     from delta.tables import DeltaTable  # noqa: PLC0415 - see the module
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the usual name; see the module
 
-    from samerack.pipeline import session, stream, tables  # noqa: PLC0415 - see the module
+    from samerack.pipeline import session, stream_run, tables  # noqa: PLC0415 - see the module
 
     settings = _settings(folder)
     with session.opened(settings, name="benchmark") as spark:
@@ -205,7 +205,7 @@ def _load(folder: str) -> None:
             F.monotonically_increasing_id().alias("offset"),
             F.col("value").cast("binary").alias("value"),
         )
-        tables.append(stream.states(stream.parsed(lines, settings)), settings, "group_states")
+        tables.append(stream_run.states(stream_run.parsed(lines, settings)), settings, "group_states")
 
 
 def _report(folder: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from unittest import mock
 
 from samerack.agent.leading import takeover_attempt
-from samerack.agent.leading.takeover_steps import TRANSITIONS, Step, TakeoverEvent, Transition, transition
+from samerack.agent.leading.takeover_attempt import TRANSITIONS, Step, TakeoverEvent, Transition, transition
 from tests.simulator import deploys
 from tests.simulator.agent import simulated
 from tests.simulator.invariants import ViolationError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from samerack.election.choice import choose
+from samerack.election.member import choose
 from samerack.election.messages import Advertisement, Verdict, lead
 from tests.simulator.network import Host
 from tests.simulator.timeline import Timeline

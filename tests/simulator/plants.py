@@ -15,16 +15,15 @@ from samerack.agent.leading import (
     join_metadata,
     leader,
     membership,
-    plan_encoder,
     rebalance_evaluator,
     session,
 )
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.join_position import JoinPosition
-from samerack.agent.leading.member_lives import MemberLives
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.polled_group import PolledGroup
+from samerack.agent.leading.rebalance_evaluator import MemberLives
 from samerack.agent.leading.session import Session
 from samerack.agent.policy import GroupCondition, back_off, budget, plan_health
 from samerack.cluster import group_member, joining
@@ -156,13 +155,13 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     "polls-end-turns": ((PolledGroup, "poll", _poll),),
     # the agent sends plans that make the group's record too large, and stays in a group that it makes too large
     "blind-to-size": (
-        (plan_encoder, "too_large_reason", _always(be="")),
+        (assigning, "too_large_reason", _always(be="")),
         (admission, "too_large_reason", _always(be="")),
     ),
     # every member of a sticky group is given user data
     "user-data-for-all": (
         (plan_members, "_repeats", _always(be=True)),
-        (plan_encoder, "too_large_reason", _always(be="")),
+        (assigning, "too_large_reason", _always(be="")),
         (admission, "too_large_reason", _always(be="")),
     ),
     # the agent forgets that members did not come back after it had evicted them

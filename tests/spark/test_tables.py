@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from samerack.common.errors import AgentError
 from samerack.common.records import GroupState, MemberState, TopicState, TrafficSample
-from samerack.pipeline import schema, stream, tables
+from samerack.pipeline import schema, stream_run, tables
 from samerack.pipeline.sums import FULL
 from samerack.settings.pipeline import PipelineSettings
 from tests import pipeline_tables
@@ -124,7 +124,7 @@ def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, s
 
 def test_states_of_an_older_version_stay_beside_newer_ones(spark: SparkSession, settings: PipelineSettings) -> None:
     """A newer field of members is null in older states, so that the record's default applies."""
-    newer = stream.states(stream.parsed(raw(spark, states=[state(1)]), SETTINGS))
+    newer = stream_run.states(stream_run.parsed(raw(spark, states=[state(1)]), SETTINGS))
 
     old = newer.withColumn("members", F.transform("members", lambda one: one.dropFields("tells_rack")))
     older(old.withColumn("id", F.lit("older")), settings, "group_states")

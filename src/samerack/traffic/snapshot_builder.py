@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Final
+
+import numpy as np
 
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import Int32Array, Problem
@@ -24,7 +27,6 @@ from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
-from samerack.traffic.partition_rows import PartitionRows
 from samerack.traffic.positions import CommitSpans, named
 from samerack.traffic.production import Production
 from samerack.traffic.rates import Weights
@@ -41,6 +43,66 @@ from samerack.traffic.snapshot import (
 )
 from samerack.traffic.timeline import Timeline
 from samerack.traffic.weights import WeightBook
+
+# Keeps the partitions of a group's snapshot as rows of numbers; each object is made when it is read.
+#
+# There are hundreds of thousands of partitions, and the last snapshot is there until the next one is published. As
+# objects with their numbers they take four times as much.
+
+_NONE: Final = -1
+"""For None: no offset and no lag is negative."""
+
+
+class PartitionRows(Collection[PartitionTraffic]):
+    """The partitions of one group."""
+
+    __slots__ = ("_keys", "_numbers", "_readers", "_records")
+
+    def __init__(self, partitions: Collection[PartitionTraffic]) -> None:
+        """Keep what these have."""
+        shared: dict[tuple[str | None, int | None, str | None], tuple[str | None, int | None, str | None]] = {}
+        readers = ((one.member, one.serving_broker, one.serving_rack) for one in partitions)
+        self._keys = tuple(one.partition for one in partitions)
+        self._readers = tuple(shared.setdefault(reader, reader) for reader in readers)
+        self._records = np.array(
+            [
+                [_NONE if count is None else count for count in (one.lag_records, one.readable_records, one.committed)]
+                for one in partitions
+            ],
+            dtype=np.int64,
+        )
+        # None gets not a number
+        self._numbers = np.array(
+            [(one.bytes_per_second, one.written_per_second, one.lag_seconds) for one in partitions], dtype=np.float64
+        )
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._keys)
+
+    def __contains__(self, partition: object) -> bool:
+        """Whether one of them is as this one."""
+        return any(one == partition for one in self)
+
+    def __iter__(self) -> Iterator[PartitionTraffic]:
+        """Make them."""
+        rows = zip(self._keys, self._readers, self._records.tolist(), self._numbers.tolist(), strict=True)
+        for key, (member, broker, rack), records, numbers in rows:
+            lag, readable, committed = (None if count == _NONE else count for count in records)
+            read, written, seconds = (None if isnan(number) else number for number in numbers)
+            yield PartitionTraffic(
+                partition=key,
+                member=member,
+                serving_broker=broker,
+                serving_rack=rack,
+                bytes_per_second=read,
+                written_per_second=written,
+                lag_records=lag,
+                lag_seconds=seconds,
+                readable_records=readable,
+                committed=committed,
+            )
+
 
 _SOLVING_SECONDS: Final = 1.0
 """One cycle spends no more on best shares; with thousands of new groups the rest follows in the next cycles."""

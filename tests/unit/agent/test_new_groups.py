@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partialmethod
 
-from samerack.agent.new_groups import GroupList, NewGroups
+from samerack.agent.led_groups import GroupList, NewGroups
 
 DELAY = 3.0
 BOTH = frozenset({1, 2})

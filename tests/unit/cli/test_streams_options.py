@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy
 from samerack.cli.main import app
+from samerack.cli.streams import show
 from samerack.cli.streams_options import FoundApplication, Option, OptionReads, Rates, bill_of, options_of
 from samerack.cli.streams_report import report_of
-from samerack.cli.streams_show import show
 from samerack.common.console import Console
 from samerack.common.words import money
 from samerack.settings.measuring import MoneySettings

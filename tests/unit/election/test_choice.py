@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.election.choice import choose, racks_by_address
+from samerack.election.member import choose, racks_by_address
 from samerack.election.messages import (
     Advertisement,
     Verdict,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.cluster.group import DescribedGroup
-from samerack.election.choice import choose
+from samerack.election.member import choose
 from samerack.election.messages import Advertisement, encode, lead, observe
 from samerack.election.places import (
     CANDIDATES,

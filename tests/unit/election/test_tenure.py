@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.election.choice import choose
+from samerack.election.member import choose
 from samerack.election.messages import Advertisement, Verdict, lead, observe
 from samerack.election.tenure import EVERYTHING, NOTHING, Tenure, Tenures
 

@@ -9,8 +9,7 @@ import pytest
 
 from samerack.cluster.view import ClusterView
 from samerack.events import EventLog
-from samerack.events.commits import GroupCommits
-from samerack.events.rebalance_tracker import RebalanceTracker
+from samerack.events.rebalance_tracker import GroupCommits, RebalanceTracker
 from samerack.traffic.board import Published
 from samerack.traffic.snapshot import GroupTraffic, PartitionTraffic, TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, snapshot

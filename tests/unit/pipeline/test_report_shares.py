@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from samerack.common.records import GroupState, encode
 from samerack.pipeline.problem import crossing, group_of, led_plan
-from samerack.pipeline.report.shares import ShareFacts
+from samerack.pipeline.report.chapters import ShareFacts
 from tests.records import STATE
 from tests.unit.pipeline.fleets import states
 

@@ -6,18 +6,159 @@ For each chapter Spark computes the plan of the group's own assignor and the bes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, StructType, TimestampType
 
-from samerack.common.records import LEADING
+from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.problem import NOBODY, BoolArray, Problem
+from samerack.common.records import LEADING, UNKNOWN, GroupState
+from samerack.pipeline.problem import (
+    LEADABLE,
+    GroupProblem,
+    PlanReads,
+    Reads,
+    at_rates_of,
+    group_of,
+    led_plan,
+    reads,
+    reason_of,
+)
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
-from samerack.pipeline.report.shares import ShareFacts
 from samerack.pipeline.schema import COUNT, TEXT, shape, state_as_json
+
+# Computes the cross-rack shares of a group's states: of the plan in force, of its own assignor's, of the best one.
+#
+# A group's states mostly differ in rates only. Own assignors know no rates, so their plan is computed once for all such
+# states in a row. The best plan depends on rates, unless a plan reads across racks only what every plan must.
+
+_SAME = ("cluster", "group", "kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")
+
+
+class ShareFacts:
+    """Computes the facts of one state after the other; remembers the last one, so that equal ones in a row are cheap.
+
+    Complexity: memory of one group.
+    """
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._last: _Structure | None = None
+
+    def row_of(self, text: str) -> dict[str, Any]:
+        """Return the facts of one state as JSON; only `error` where they cannot be computed."""
+        try:
+            state = GroupState.model_validate_json(text)
+            if self._last is not None and _only_rates_differ(self._last.state, state):
+                return self._last.facts_of(at_rates_of(self._last.group, state))
+            self._last = None  # a state with an error leaves nothing behind
+            group = group_of(state)
+            self._last = _Structure(state, group)
+            return self._last.facts_of(group)
+        except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
+            return {"error": reason_of(error)}
+
+
+class _Structure:
+    """A group's members, racks, replicas and owners, and what follows from them at any rates."""
+
+    def __init__(self, state: GroupState, group: GroupProblem) -> None:
+        """Compute nothing but the facts; each plan is computed when it is needed first."""
+        self.state = state
+        self.group = group
+        self._now = reads(group.problem, group.problem.owner)
+        self._best: Reads | None = None
+        self._unavoidable = _unavoidable(group.problem)
+        if self._unavoidable is not None and (group.problem.owner != NOBODY).all() and self._is_best(self._now):
+            self._best = self._now
+        self._random = 1 - 1 / state.broker_racks if state.broker_racks else 0.0
+        sends = [member.tells_rack for member in state.members]
+        self._facts = {
+            "kind": state.kind,
+            "assignor": state.assignor,
+            "role": state.role,
+            "members": len(state.members),
+            "rackless": sum(member.rack == UNKNOWN for member in state.members),
+            "sending": None if None in sends else sum(filter(None, sends)),
+            "fetching": sum(member.fetches_with_rack for member in state.members),
+            "random": self._random,
+        }
+
+    def facts_of(self, group: GroupProblem) -> dict[str, Any]:
+        """Return the facts at the rates of this group."""
+        now = self._now.at(group.rates)
+        read = now.known + now.unknown
+        own = self._own if self.state.role == LEADING else None
+        return {
+            **self._facts,
+            "present": now.share if now.known else None,
+            "expected": (now.crossing + now.unknown * self._random) / read if read else None,
+            "own": None if own is None else _share(own.at(group.rates)),
+            "possible": self._possible(group, now),
+        }
+
+    @cached_property
+    def _own(self) -> Reads | None:
+        plan = own_plan(self.group.problem, self.state.assignor, self.group.tells_rack)
+        return None if plan is None else reads(self.group.problem, plan)
+
+    def _possible(self, group: GroupProblem, now: PlanReads) -> float | None:
+        if not now.known:
+            return None
+        if not now.crossing or self.state.kind not in LEADABLE:
+            return now.share
+        best = self._best
+        if best is None:
+            best = reads(group.problem, led_plan(group))
+            if self._is_best(best):
+                self._best = best
+        return min(now.share, best.at(group.rates).share)
+
+    def _is_best(self, plan: Reads) -> bool:
+        """Return whether a plan reads across racks only what every plan does, so that no rates make another better."""
+        return self._unavoidable is not None and np.array_equal(plan.crossing, self._unavoidable)
+
+
+def _unavoidable(problem: Problem) -> BoolArray | None:
+    """Return [P] whether every subscriber reads the partition across racks.
+
+    None where a rack is unknown, or nobody reads a topic: plans then differ in what they read of known racks.
+    """
+    if not problem.members or (problem.member_rack == NOBODY).any() or (problem.leader_rack == NOBODY).any():
+        return None
+    if not np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of].all():
+        return None
+    alike = np.stack([problem.member_rack, problem.reads_any_replica, problem.subscription_of], axis=1)
+    _, some = np.unique(alike, axis=0, return_index=True)
+    across = np.ones(len(problem.topic_of), np.bool_)
+    for member in some.tolist():
+        subscribed = problem.subscriptions[problem.subscription_of[member]][problem.topic_of]
+        across &= ~subscribed | cross_rack_mask(problem, np.full(len(across), member, np.int32))
+    return across
+
+
+def _only_rates_differ(one: GroupState, other: GroupState) -> bool:
+    return (
+        all(getattr(one, name) == getattr(other, name) for name in _SAME)
+        and one.planning == other.planning
+        and len(one.topics) == len(other.topics)
+        and all(
+            (mine.name, mine.replicas, mine.owner) == (its.name, its.replicas, its.owner)
+            for mine, its in zip(one.topics, other.topics, strict=True)
+        )
+    )
+
+
+def _share(read: PlanReads) -> float | None:
+    return read.share if read.known else None
+
 
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""

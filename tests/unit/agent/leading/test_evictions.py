@@ -10,7 +10,7 @@ import pytest
 
 from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.group_memory import GroupMemory
-from samerack.agent.leading.operator_requests import OperatorRequests
+from samerack.agent.leading.leader import OperatorRequests
 from samerack.cluster.group import GroupView, MemberView
 from samerack.events import EventLog
 from tests.unit.agent.leading.scripted import reporter_of

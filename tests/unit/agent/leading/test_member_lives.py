@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.leading.member_lives import MemberLives
+from samerack.agent.leading.rebalance_evaluator import MemberLives
 from samerack.agent.policy import Action, Reason
 from samerack.cluster.group import GroupView
 from samerack.protocol.values import from_pairs

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason, rules_of
-from samerack.agent.policy.windows import next_opening
+from samerack.agent.policy.decide import next_opening
 from samerack.settings.policy import PolicyRules, WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Decisions, condition, ruled
 

@@ -12,7 +12,7 @@ from samerack.agent.leading import takeover_attempt
 from samerack.agent.leading.membership import Hold
 from samerack.agent.leading.progress import TakeoverOutcome
 from samerack.agent.leading.takeover import HELD_SECONDS, LATE_SECONDS, MAX_TRIES
-from samerack.agent.leading.takeover_steps import TRANSITIONS, Step, TakeoverEvent, Transition, transition
+from samerack.agent.leading.takeover_attempt import TRANSITIONS, Step, TakeoverEvent, Transition, transition
 from samerack.cluster.group import GroupView
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE, held
 from tests.unit.agent.leading.test_takeover_attempt import NEW, Joining, Stage, led_without_one, released_without_one

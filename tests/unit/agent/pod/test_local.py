@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from samerack.agent.pod import cloud as metadata
 from samerack.agent.pod import local
+from samerack.agent.pod import own as metadata
 from samerack.agent.pod.local import labels
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.pod.source_answers import OwnRack, rack_of

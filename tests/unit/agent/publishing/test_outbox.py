@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
-from samerack.agent.publishing.windows import Counted, Windows
+from samerack.agent.publishing.publisher import Counted, Windows
 from samerack.traffic.snapshot import FlowKey, Volume
 
 

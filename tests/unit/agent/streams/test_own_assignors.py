@@ -13,11 +13,11 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from samerack.agent.streams.answer import summary
 from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors
 from samerack.agent.streams.question import read_question
+from samerack.agent.streams.worker import summary
 from samerack.assignors.streams.application import ProcessId
 from samerack.assignors.streams.assignment import TaskType
 from tests.docs import ROOT, yaml_of

@@ -14,8 +14,8 @@ from typing import IO
 import psutil
 import pytest
 
-from samerack.agent.supervisor import silence
-from samerack.agent.supervisor.silence import Silence
+from samerack.agent.supervisor import worker
+from samerack.agent.supervisor.worker import Silence
 from tests.unit.waiting import LONGEST_SECONDS
 
 _HOG = "while True: pass"
@@ -66,7 +66,7 @@ def _lines(stream: IO[str]) -> queue.Queue[str]:
 
 
 def test_without_two_measurements_nothing_is_proved() -> None:
-    """A supervisor that was late itself took three turns of 0.38 s, measured once, for a second of silence."""
+    """A supervisor that was late itself took three turns of 0.38 s, measured once, for a second of worker."""
     measured = Silence(os.getpid(), now=0.0)
     measured.end()
     for turn in (1, 2, 3):
@@ -81,16 +81,16 @@ class Kernel:
         self.ran = self.waited = 0.0
         self.runnable = True
 
-    def threads(self, _process: int | None) -> dict[int, silence._Thread]:
+    def threads(self, _process: int | None) -> dict[int, worker._Thread]:
         """Return the figures."""
-        return {1: silence._Thread(round(self.ran * 1e9), round(self.waited * 1e9), self.runnable)}
+        return {1: worker._Thread(round(self.ran * 1e9), round(self.waited * 1e9), self.runnable)}
 
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     """Replace the kernel."""
     made = Kernel()
-    monkeypatch.setattr(silence, "_threads", made.threads)
+    monkeypatch.setattr(worker, "_threads", made.threads)
     return made
 
 
