@@ -96,6 +96,8 @@ def agent() -> Iterator[Agent]:
     )
     yield made
     made.web._socket.close()
+    assert made.clusters[""].parts.streams is not None
+    made.clusters[""].parts.streams.stop()  # ends the process that questions have started
 
 
 @pytest.fixture(scope="module")
