@@ -1,7 +1,6 @@
 """One takeover attempt: finds out what happens in each step, and does what the table of transitions names.
 
-The group's leader drives it, one short turn at a time. `agent.leading.takeover_steps` has the table, and
-`agent.leading.takeover` the rules of each step.
+The group's leader drives it, one short turn at a time; `agent.leading.takeover` has the rules of each step.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from samerack.cluster.member_order import ahead
 
 # The states of a takeover: in each step, what may happen, what the agent then does, and the step after it.
 #
-# `agent.leading.takeover_attempt` does nothing that is not in this table, a test reaches every row of it,
-# `scripts/simulate` reports which ones took place, and `docs/takeover.md` prints it.
+# An attempt does nothing that is not in this table, a test reaches every row of it, `scripts/simulate` reports which
+# ones took place, and `docs/takeover.md` prints it.
 
 
 class Step(Enum):

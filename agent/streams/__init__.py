@@ -1,5 +1,5 @@
 """Plans for Kafka Streams applications that ask over HTTP: `POST /v1/streams/assign` (KIP-924's `ApplicationState`).
 
-`question` and `answer` are the JSON, `context` and `making` the plan of one question; they run in a process of their
-own (`worker`), which `workers` keeps and kills when it is late. `service` is what the web server calls.
+`question` reads what is asked; `context` and `making` make the plan in a process of their own, in which `worker` writes
+the answer and which is killed when it is late. `service` is what the web server calls.
 """

@@ -7,9 +7,9 @@ an allowed group of clients (tags, KIP-708); then
 2. moves.
 
 Standbys with the same changelog racks and the same allowed groups share a pool of one flow, which ignores where the
-actives are. Most solutions of that flow can be assigned to tasks so that no client has a task twice
-(`standby_deal`); tasks for which that fails get a node of their own with the clients they may have, and the flow is
-solved again. The cost of each flow is a lower bound, so the first that can be assigned is optimal.
+actives are. Most solutions of that flow can be assigned to tasks so that no client has a task twice; tasks for which
+that fails get a node of their own with the clients they may have, and the flow is solved again. The cost of each flow
+is a lower bound, so the first that can be assigned is optimal.
 
 pool ──┬───────────────── client that has such a standby, no move ─────────────┐
        └── hub (kind, rack), price, a move ── group ─────────────────────── client

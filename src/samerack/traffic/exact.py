@@ -2,8 +2,7 @@
 
 Posts come from the web server's threads. A member's exact bytes replace its estimate; on the first post of a client
 what was already estimated for its member is subtracted, so that nothing counts twice. Only the agent that measures a
-group takes counters of its clients. What they report counts as far as the logs can have given it
-(`traffic.log_bounds`).
+group takes counters of its clients. What they report counts as far as the logs can have given it (`LogBounds`).
 """
 
 from __future__ import annotations
