@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import ArrayType, DataType, StructType
 
@@ -163,6 +165,84 @@ def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, mad
     (Path(made.tables) / "_checkpoint").mkdir()
     (Path(made.tables) / "_checkpoint" / "metadata").touch()
     tables.check_checkpoint(spark, made)
+
+
+class _Files:
+    """A stream of states from files in place of Kafka, which writes tables with a checkpoint of its own."""
+
+    def __init__(self, spark: SparkSession, folder: Path, settings: PipelineSettings) -> None:
+        self._spark, self._folder, self.settings = spark, folder, settings
+        self._sent = 0
+        folder.mkdir()
+
+    def send(self) -> None:
+        """Add a file with one more record, and run the stream until it has read that."""
+        self._sent += 1
+        rows = raw(self._spark, states=[state(self._sent)]).withColumn("offset", F.lit(self._sent).cast("long"))
+        rows.write.parquet(str(self._folder / f"file-{self._sent}"))
+        self.run()
+
+    def run(self) -> None:
+        """Run the stream to the end of its files."""
+        source = self._spark.readStream.schema(raw(self._spark).schema).parquet(str(self._folder / "*"))
+        records = stream_run.once(stream_run.parsed(source, self.settings))
+        sink = records.writeStream.foreachBatch(stream_run.Writer(self.settings))
+        sink = sink.option("checkpointLocation", tables.checkpoint(self.settings)).trigger(availableNow=True)
+        assert sink.start().awaitTermination(60)
+
+    def count(self) -> int:
+        """How many states the table has."""
+        return tables.read(self._spark, self.settings, "group_states").count()
+
+
+@pytest.fixture
+def files(spark: SparkSession, made: PipelineSettings, tmp_path: Path) -> _Files:
+    """A stream that has read nothing yet."""
+    return _Files(spark, tmp_path / "sent", SETTINGS.model_copy(update={"tables": made.tables}))
+
+
+@pytest.mark.promise("A checkpoint that is older than the tables is refused: Delta would skip what comes next.")
+def test_a_checkpoint_from_before_is_refused(spark: SparkSession, files: _Files, tmp_path: Path) -> None:
+    """Found: 500 of 500 records were lost in silence. A checkpoint of a stream killed in a batch goes on."""
+    files.send()
+    kept, checkpoint = tmp_path / "kept", Path(tables.checkpoint(files.settings))
+    shutil.copytree(checkpoint, kept)
+    for _ in range(2):
+        files.send()
+    for file in ("2", ".2.crc"):
+        (checkpoint / "commits" / file).unlink()  # as if it had been killed before
+    tables.check_checkpoint(spark, files.settings)
+    files.run()
+    assert files.count() == 3
+    shutil.rmtree(checkpoint)
+    shutil.copytree(kept, checkpoint)
+    with pytest.raises(AgentError, match=r"the checkpoint is older than the table"):
+        tables.check_checkpoint(spark, files.settings)
+
+
+@pytest.mark.promise("A second stream with a checkpoint of its own is refused by the tables of the first.")
+def test_tables_know_their_stream(spark: SparkSession, files: _Files, tmp_path: Path) -> None:
+    """Found: two streams wrote everything twice. The second is refused at its start, or at its first batch."""
+    other = _Files(
+        spark, tmp_path / "other", files.settings.model_copy(update={"checkpoint": str(tmp_path / "second")})
+    )
+    files.send()
+    with pytest.raises(StreamingQueryException, match="is written by another stream"):
+        other.send()
+    with pytest.raises(AgentError, match="is written by another stream"):
+        tables.check_checkpoint(spark, other.settings)
+    files.send()
+    assert files.count() == 2
+
+
+def test_of_two_streams_that_begin_together_one_is_refused(spark: SparkSession, made: PipelineSettings) -> None:
+    """Both find tables that nobody writes; Delta accepts one claim, and the other stream then sees whose it is."""
+    with ThreadPoolExecutor(2) as pool:
+        takes = [pool.submit(tables.take, spark, made, stream) for stream in ("first", "second")]
+    errors = [error for one in takes if (error := one.exception()) is not None]
+    assert len(errors) == 1
+    assert isinstance(errors[0], AgentError)
+    assert "is written by another stream" in str(errors[0])
 
 
 def test_the_page_shows_the_tables_as_they_are() -> None:

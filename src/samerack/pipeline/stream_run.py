@@ -174,6 +174,8 @@ class Writer:
         """Prepare; the settings say where the tables are."""
         self._settings = settings
         self._counts: dict[int, Mapping[str, int]] = {}
+        self._has_taken = False
+        """Whether the tables name this stream as the one that writes them."""
 
     def __call__(self, records: DataFrame, number: int) -> None:
         """Write one batch."""
@@ -181,8 +183,11 @@ class Writer:
         records = records.drop(*NEEDED_BEFORE).persist()
         try:
             found = _found(records)
-            writer = f"samerack/{spark.sparkContext.getLocalProperty(_QUERY)}"
-            with tables.transaction(spark, writer=writer, number=number):
+            stream = str(spark.sparkContext.getLocalProperty(_QUERY))
+            if not self._has_taken:
+                tables.take(spark, self._settings, stream)
+                self._has_taken = True
+            with tables.transaction(spark, writer=tables.writer_of(stream), number=number):
                 if SAMPLE in found:
                     tables.add(by_minute(records), self._settings, within=_within(found[SAMPLE]))
                 if STATE in found:
@@ -223,7 +228,7 @@ def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
-        AgentError: The tables cannot be made or read, or have rows and no checkpoint.
+        AgentError: The tables cannot be made or read, or are not those of the checkpoint.
     """
     ours = settings.pipeline
     reader = spark.readStream.format("kafka").options(**source_options(settings.kafka))

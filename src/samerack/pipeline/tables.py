@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +36,15 @@ _CONFLICTS: Final = (
 )
 """Delta's errors for the second of two concurrent writers; in Python they have no common base class."""
 _ADDED: Final = ("bytes", "records", "samples")
+_OWNER: Final = "samerack.stream"
+"""The property of a table that names the stream which writes it."""
+_LATEST: Final = 200
+"""So many commits of a table are searched for the stream's last one: maintenance adds a few for each day."""
+_NAME_THE_RIGHT_ONE: Final = (
+    "Name the checkpoint of these tables, as it was last, in pipeline.checkpoint, or begin new tables in "
+    "pipeline.tables"
+)
+_COMMENT: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
 _NUMBER: Final = "spark.databricks.delta.write.txnVersion"
 _NO_TABLE: Final = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "is not a Delta table")
@@ -63,21 +75,103 @@ def create(spark: SparkSession, settings: PipelineSettings) -> None:
                 append(spark.createDataFrame([], shape), settings, name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a checkpoint says of its stream.
+
+    Attributes:
+        stream: the stream's id, which Spark gave it; empty where it cannot be read.
+        planned: the number of the last batch whose records are decided; a start repeats it if it was not committed.
+    """
+
+    stream: str
+    planned: int
+
+
+def read_checkpoint(spark: SparkSession, settings: PipelineSettings) -> Checkpoint | None:
+    """Return what the stream's checkpoint says; None if there is none."""
+    place = checkpoint(settings)
+    try:
+        told = spark.read.text(f"{place}/metadata").collect()
+    except AnalysisException:
+        return None
+    stream = json.loads(told[0]["value"])["id"] if told else ""
+    try:
+        planned = spark.read.format("binaryFile").load(f"{place}/offsets/*").select("path").collect()
+    except AnalysisException:
+        planned = []
+    numbers = [int(name) for row in planned if (name := row["path"].rpartition("/")[2]).isdecimal()]
+    return Checkpoint(stream=stream, planned=max(numbers, default=-1))
+
+
 def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
-    """Check that tables with rows have a checkpoint: without it the stream would count everything again.
+    """Check that what the stream is going to write is neither in the tables already nor taken for that.
 
     Raises:
-        AgentError: A table has rows, and there is no checkpoint.
+        AgentError: A table has rows, and there is no checkpoint: the stream would count everything again. Another
+            stream writes the tables. Or the checkpoint is from before the last batch in a table: Delta would skip the
+            next batches, whatever they have, as it knows their numbers.
     """
-    place = checkpoint(settings)
-    java = spark.sparkContext._jvm  # noqa: SLF001 - works for any storage of Spark; PySpark has no function for it
-    file = java.org.apache.hadoop.fs.Path(f"{place}/metadata")  # type: ignore[union-attr]
-    there = file.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(file)  # noqa: SLF001 - see above
-    if not there and not all(read(spark, settings, name).isEmpty() for name in TABLES):
+    found = read_checkpoint(spark, settings)
+    if found is None:
+        if not all(read(spark, settings, name).isEmpty() for name in TABLES):
+            raise AgentError(
+                f"the tables in {settings.tables} have rows, and there is no checkpoint of theirs at "
+                f"{checkpoint(settings)}: what is in Kafka would count again. {_NAME_THE_RIGHT_ONE}"
+            )
+        return
+    for name in TABLES:
+        _check_owner(settings, name, _owner(spark, settings, name), found.stream)
+        last = _last_batch(spark, settings, name, found.stream)
+        if last > found.planned:
+            raise AgentError(
+                f"the checkpoint at {checkpoint(settings)} ends with batch {found.planned}, and "
+                f"{location(settings, name)} has batch {last} of the same stream: the checkpoint is older than the "
+                f"table, and what comes next would be lost. {_NAME_THE_RIGHT_ONE}"
+            )
+
+
+def take(spark: SparkSession, settings: PipelineSettings, stream: str) -> None:
+    """Record in each table which stream writes it; of two that try at the same time one fails.
+
+    Raises:
+        AgentError: Another stream writes one of the tables.
+    """
+
+    def take_one(name: str) -> None:
+        owner = _owner(spark, settings, name)
+        _check_owner(settings, name, owner, stream)
+        if not owner:
+            spark.sql(f"ALTER TABLE delta.`{location(settings, name)}` SET TBLPROPERTIES ('{_OWNER}' = '{stream}')")
+
+    for name in TABLES:
+        patiently(partial(take_one, name))
+
+
+def _owner(spark: SparkSession, settings: PipelineSettings, name: str) -> str:
+    """Return the id of the stream that writes a table; empty if none has."""
+    properties = opened(spark, settings, name).detail().select("properties").collect()[0]["properties"]
+    return str((properties or {}).get(_OWNER, ""))
+
+
+def _check_owner(settings: PipelineSettings, name: str, owner: str, stream: str) -> None:
+    if owner and owner != stream:
         raise AgentError(
-            f"the tables in {settings.tables} have rows, and there is no checkpoint of theirs at {place}: what is in "
-            "Kafka would count again. Name the right one in pipeline.checkpoint, or begin new tables in pipeline.tables"
+            f"{location(settings, name)} is written by another stream ({owner}; that of {checkpoint(settings)} is "
+            f"{stream}): everything would be there twice. {_NAME_THE_RIGHT_ONE}"
         )
+
+
+def _last_batch(spark: SparkSession, settings: PipelineSettings, name: str, stream: str) -> int:
+    """Return the number of the stream's last batch in a table; -1 if its latest history has none."""
+    history = opened(spark, settings, name).history(_LATEST).select("userMetadata").collect()
+    batches = (str(row["userMetadata"]).rpartition("/") for row in history)
+    return next((int(number) for writer, _, number in batches if writer == writer_of(stream)), -1)
+
+
+def writer_of(stream: str) -> str:
+    """Return the name under which a stream writes."""
+    return f"samerack/{stream}"
 
 
 def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFrame:
@@ -110,11 +204,12 @@ def transaction(spark: SparkSession, *, writer: str, number: int) -> Iterator[No
     """
     spark.conf.set(_WRITER, writer)
     spark.conf.set(_NUMBER, str(number))
+    spark.conf.set(_COMMENT, f"{writer}/{number}")
     try:
         yield
     finally:
-        spark.conf.unset(_WRITER)
-        spark.conf.unset(_NUMBER)
+        for name in (_WRITER, _NUMBER, _COMMENT):
+            spark.conf.unset(name)
 
 
 def append(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
