@@ -68,7 +68,7 @@ class Rule:
 RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
     {
         Cause.FENCED: Rule(
-            symptom="another agent with this instance id has taken the membership over",
+            symptom="another agent with this instance id has taken over the membership",
             first_seconds=10,
             max_seconds=600,
             return_when="no member has the instance id any more, or the election still holds; a new election ends "
@@ -173,11 +173,11 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             max_seconds=60,
         ),
         Cause.GROUP_FULL: Rule(
-            symptom="beside the group's consumers there is no room for the agent and one consumer more: the brokers "
-            "refuse members beyond `group.max.size`",
+            symptom="the group has no room for the agent and one more consumer: the brokers refuse members beyond "
+            "`group.max.size`",
             first_seconds=60,
             max_seconds=3600,
-            return_when="there is room again, beside consumers that may just restart too",
+            return_when="there is room again, also counting consumers that may just be restarting",
         ),
     }
 )

@@ -76,7 +76,7 @@ def _question(body: bytes) -> tuple[str, _Asked]:
         raise RequestError(400, f"expected by and why to be texts of up to {MAX_TEXT} characters")
     lead_again = sent.get("lead_again", False)
     if not isinstance(lead_again, bool) or (lead_again and action != Wish.LEAVE):
-        raise RequestError(400, "expected lead_again to be true or false, and true only of a leave")
+        raise RequestError(400, "expected lead_again to be true or false, and true only for a leave")
     return group, _Asked(
         wish=ACTIONS[action],
         seconds=float(seconds) if seconds is not None else None,

@@ -173,7 +173,7 @@ def _gate(
 ) -> tuple[Strategy, Costs] | Obstacle:
     state = params.application_state
     if not scope:
-        return Obstacle(reason=ObstacleKind.NOTHING_TO_OPTIMIZE, message=f"there is no {kind.value} task to optimise")
+        return Obstacle(reason=ObstacleKind.NOTHING_TO_OPTIMIZE, message=f"no {kind.value} task to optimise")
     strategy = strategy_of(state)
     if isinstance(strategy, Obstacle):
         return strategy

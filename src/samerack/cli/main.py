@@ -27,7 +27,7 @@ class _Commands(OneLineErrors):
         """Return the subcommand; while they are listed, one that has its name and summary."""
         command = COMMANDS.get(cmd_name)
         if cmd_name in FORMER:
-            raise SettingsError(f"{cmd_name}: is `samerack {FORMER[cmd_name]}` now")
+            raise SettingsError(f"{cmd_name}: is now `samerack {FORMER[cmd_name]}`")
         if command is None:
             self._load_others()
             self.commands = {**{name: _unloaded(name) for name in COMMANDS}, **self.commands}  # what may be meant
@@ -86,7 +86,7 @@ def _register(command: str, name: str) -> Callable[[typer.Typer], None]:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # a library that is missing
         raise SettingsError(
-            f"{command}: not in the agent's image; run it where `pip install 'samerack[{command}]'` has been"
+            f"{command}: not in the agent's image; run it where `samerack[{command}]` is installed"
         ) from None
     if hasattr(module, "register"):
         return cast("Callable[[typer.Typer], None]", module.register)

@@ -47,7 +47,7 @@ def _hex(question: Question, key: str) -> bytes | None:
     try:
         return None if text is None else binascii.unhexlify(text)
     except ValueError as error:  # both odd length and other characters
-        raise QuestionError(f"{key!r} is no hexadecimal ({error}); give two digits per byte, such as 0003") from None
+        raise QuestionError(f"{key!r} is not hexadecimal ({error}); give two digits per byte, such as 0003") from None
 
 
 def _message(question: Question) -> bytes:

@@ -290,7 +290,7 @@ def _check_rates(topic: TopicState) -> None:
 def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
     wrong = next((index for index in indices if not UNKNOWN <= index < count), None)
     if wrong is not None:
-        raise StateError(f"{what}: {wrong} is none of the state's {count} {of}")
+        raise StateError(f"{what}: {wrong} is not one of the state's {count} {of}")
 
 
 def crossing(group: GroupProblem, owner: Int32Array) -> PlanReads:

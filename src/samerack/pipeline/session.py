@@ -180,7 +180,7 @@ def _check_master(master: str) -> None:
     if not master.startswith("spark://"):
         if not (_ONE_PROCESS.fullmatch(master) or master.startswith("k8s://") or master == "yarn"):
             raise SettingsError(
-                f"pipeline.master: {master!r} is no address of a Spark master; expected local[N], spark://HOST:PORT, "
+                f"pipeline.master: {master!r} is not a Spark master address; expected local[N], spark://HOST:PORT, "
                 "k8s://... or yarn"
             )
         return

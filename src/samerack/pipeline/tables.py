@@ -75,8 +75,8 @@ def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
     there = file.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(file)  # noqa: SLF001 - see above
     if not there and not all(read(spark, settings, name).isEmpty() for name in TABLES):
         raise AgentError(
-            f"the tables in {settings.tables} have rows, and there is no checkpoint of theirs at {place}: what is in "
-            "Kafka would count again. Name the right one in pipeline.checkpoint, or begin new tables in pipeline.tables"
+            f"the tables in {settings.tables} have rows, but their checkpoint is not at {place}: records in Kafka "
+            "would count twice. Set pipeline.checkpoint to the right one, or start new tables in pipeline.tables"
         )
 
 

@@ -64,7 +64,7 @@ def check_clusters(settings: Settings) -> None:
     for name, cluster in settings.clusters.items():
         if not _NAME.fullmatch(name):
             raise SettingsError(
-                f"clusters: {name[:100]!r} is no name; expected letters, digits, dots, dashes and underscores"
+                f"clusters: {name[:100]!r} is not a valid name; expected letters, digits, dots, dashes and underscores"
             )
         if not {**settings.kafka, **cluster.kafka}.get(_BROKERS):
             raise SettingsError(

@@ -71,7 +71,9 @@ class RackSettings(Section):
     def _conventions_are_keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
         for key in keys:
             if not re.fullmatch(r"[^=,;&|\s]+", key):
-                raise ValueError(f"{key!r} is no key of a client id's KEY=ZONE; write the key alone, such as ws_az")
+                raise ValueError(
+                    f"{key!r} is not the key of a KEY=ZONE in a client id; give only the key, such as ws_az"
+                )
         return keys
 
     @field_validator("networks")
@@ -147,8 +149,8 @@ class LeadingSettings(Section):
         for protocol in protocols:
             if protocol in STREAMS_PROTOCOLS:
                 raise ValueError(
-                    f"{protocol!r} is Kafka Streams, which assigns its tasks itself: its leader fails on a member that "
-                    "is not Streams, and the application stops; leave the name out"
+                    f"{protocol!r} is Kafka Streams, which assigns its own tasks: its leader fails on a member that is "
+                    "not Streams, and the application stops; remove the name"
                 )
         return protocols
 

@@ -72,5 +72,5 @@ class PodSettings(Section):
     @classmethod
     def _has_scheme(cls, url: str) -> str:
         if url and not url.startswith(("https://", "http://")):
-            raise ValueError("is no address; expected https://HOST:PORT or http://HOST:PORT")
+            raise ValueError("is not an address; expected https://HOST:PORT or http://HOST:PORT")
         return url.rstrip("/")

@@ -33,9 +33,9 @@ class WindowSettings(Section):
         try:
             coming = next(CronSim(cron, datetime.now(UTC)), None)
         except CronSimError as error:
-            raise ValueError(f"is no crontab's time ({error})") from None
+            raise ValueError(f"is not a valid crontab time ({error})") from None
         if coming is None:
-            raise ValueError("does not come within fifty years")
+            raise ValueError("does not occur within fifty years")
         return cron
 
     @field_validator("timezone")
@@ -44,7 +44,9 @@ class WindowSettings(Section):
         try:
             ZoneInfo(timezone)
         except (KeyError, OSError, ValueError):
-            raise ValueError("no such time zone here; names are as Europe/Berlin, from the system's tzdata") from None
+            raise ValueError(
+                "unknown time zone; expected a name from the system's tzdata, such as Europe/Berlin"
+            ) from None
         return timezone
 
 

@@ -52,7 +52,7 @@ class PublishingSettings(Section):
     @classmethod
     def _parts_of_a_minute(cls, seconds: int) -> int:
         if _MINUTE % seconds:
-            raise ValueError("60 is no multiple of it; take 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30 or 60")
+            raise ValueError("must divide 60; set 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30 or 60")
         return seconds
 
     @model_validator(mode="after")

@@ -80,7 +80,7 @@ def test_bytes_money_shares_and_decisions(url: str) -> None:
     assert {"billing-kip848", "leading", "69 %", "67 %"} <= texts  # the groups
     assert {"asks to rebalance", "not followed", "plan sent", "below-min-saving", "racks-changed"} <= texts
     assert "across racks 47 % > 0 %, from $1.51 to $0 a day" in texts
-    assert any("put samerack's broker jar on the class path" in text for text in texts)
+    assert any("put samerack's broker jar on every broker's class path" in text for text in texts)
 
 
 def test_the_number_that_matters_comes_first(url: str) -> None:
