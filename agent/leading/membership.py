@@ -161,7 +161,7 @@ class Membership(GroupMember):
 
     def _send_once_more(self) -> Any:
         self._join_metadata.change()
-        self._reason = "asks everybody to join once more"
+        self._reason = "asks all members to rejoin"
         return super()._send_join()
 
     async def _answered(self, sent: Any) -> Any:

@@ -106,7 +106,7 @@ class _Object:
         return None if self._value.get(key) is None else self.get(key, kind)
 
 
-_NAMES: Final[Mapping[type, str]] = {int: "a whole number", str: "a text", list: "a list", dict: "an object"}
+_NAMES: Final[Mapping[type, str]] = {int: "a whole number", str: "a string", list: "a list", dict: "an object"}
 
 
 def _is(value: object, kind: type) -> bool:
@@ -239,7 +239,7 @@ _KNOWN: Final[Mapping[int, bool]] = {0: False, 1: True}
 def _texts(values: Iterable[Any], place: str) -> list[str]:
     texts = list(values)
     if not _are(texts, str):
-        raise PlanQuestionError(f"{place}: expected texts")
+        raise PlanQuestionError(f"{place}: expected strings")
     return texts
 
 

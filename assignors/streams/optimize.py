@@ -164,7 +164,7 @@ def _scope_of(params: RackAwareOptimizationParams, holders: Iterable[Holder], ki
     if tasks is None:
         tasks = frozenset().union(*(holder.of_type(kind) for holder in holders))
     if unknown := tasks - all_tasks.keys():
-        raise AssignmentError(f"task {min(unknown)} is to be optimised, but is not part of the application")
+        raise AssignmentError(f"task {min(unknown)} should be optimised, but is not part of the application")
     return [task for task in all_tasks if task in tasks]
 
 

@@ -248,9 +248,9 @@ def server_lines(server: ServerAssignment | None, *, money: bool = True) -> list
     """Who assigns a group of the new protocol, and what samerack's assignor would save; nothing for other groups."""
     if server is None:
         return []
-    lines = [f"the brokers assign it (KIP-848) with {server.assignor or 'an assignor that is not known'}"]
+    lines = [f"the brokers assign it (KIP-848) with {server.assignor or 'an unknown assignor'}"]
     if server.unknown:
-        lines.append(f"not known: which assignors the brokers have: {server.unknown}")
+        lines.append(f"the brokers' assignors are unknown: {server.unknown}")
     if server.assignor != ASSIGNOR:
         share = "an unknown share" if server.share is None else words.percent(server.share)
         dollars = server.saves_dollars_per_month

@@ -133,9 +133,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Keeps Kafka consumer traffic in its own rack (availability zone), for groups of any client language.",
-    epilog="Start with `samerack verify -b HOST:PORT`, which shows what makes traffic cross racks, and with "
-    "`samerack cost -b HOST:PORT`, which shows what that costs; `samerack run --observe -b HOST:PORT` goes on "
-    "measuring all groups, with a page at http://127.0.0.1:9464/. None of them changes anything.",
+    epilog="Start with `samerack verify -b HOST:PORT`, which shows what makes traffic cross racks, and with `samerack "
+    "cost -b HOST:PORT`, which shows what that costs; `samerack run --observe -b HOST:PORT` keeps measuring all "
+    "groups, with a page at http://127.0.0.1:9464/. None of them changes anything.",
 )
 app.callback()(_options)
 

@@ -233,7 +233,7 @@ def _check_given(group: str, given: Mapping[str, int], sources: Sources, names: 
         if topic not in names and topic not in read[part]:
             raise SettingsError(
                 f"{option} has no effect: subtopology {part} does not read it, and "
-                + (f"the changelogs of {group} are {', '.join(names)}" if names else "no changelog is to be placed")
+                + (f"the changelogs of {group} are {', '.join(names)}" if names else "there is no changelog to place")
             )
 
 

@@ -242,7 +242,7 @@ def _of_login(connection: socket.socket, protocol: str) -> str:
     if code == _UNSUPPORTED_MECHANISM and protocol in ("PLAINTEXT", "SSL"):
         return (
             f"the server expects SASL; set kafka.security.protocol to SASL_{protocol}, and kafka.sasl.mechanism to one "
-            f"that it offers: {', '.join(_mechanisms(said.data)) or 'none is named'}"
+            f"that it offers: {', '.join(_mechanisms(said.data)) or 'none listed'}"
         )
     if code == _ILLEGAL_STATE and protocol not in ("PLAINTEXT", "SSL"):
         return f"the server does not expect SASL; set kafka.security.protocol to {protocol.removeprefix('SASL_')}"

@@ -149,7 +149,7 @@ def read(path: Path, max_events: int) -> list[Event]:
         version = _version(connection)
         if version != _SCHEMA:
             raise StoreError(
-                f"{path}: holds no events of this version of samerack (schema {version}, expected {_SCHEMA})"
+                f"{path}: has no events that this version of samerack can read (schema {version}, expected {_SCHEMA})"
             )
         return list(_events(connection, max_events))
 

@@ -60,7 +60,7 @@ def _message(question: Question) -> bytes:
 def _topics(question: Question) -> tuple[str, ...]:
     topics = _value(question, "topics", list, [], "a list of topic names")
     if not all(type(topic) is str for topic in topics):
-        raise QuestionError("'topics' holds something else than strings; give topic names")
+        raise QuestionError("'topics' contains values other than strings; give topic names")
     return tuple(topics)
 
 

@@ -205,7 +205,7 @@ def _explained(master: str, error: Exception) -> AgentError:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     cause = next((line for line in lines if line.startswith(("java.", "org.apache."))), lines[0] if lines else "")
     return AgentError(
-        f"Spark did not start at {master}: {cause or type(error).__name__}; what it wrote stands above, pipeline.conf "
+        f"Spark did not start at {master}: {cause or type(error).__name__}; its output is above, and pipeline.conf "
         "takes its settings"
     )
 

@@ -27,8 +27,8 @@ _LATE: Final = (
 )
 _RESTART: Final = "restart one member"
 _JOIN_FOR_A_WHILE: Final = (
-    "start another consumer in it without group.instance.id, and stop it after ten seconds: brokers give a static "
-    "member that comes back what it had"
+    "start another consumer in it without group.instance.id, and stop it after ten seconds: brokers give a returning "
+    "static member what it had"
 )
 _THEN: Final = "; then check that clients fetch with their rack"
 

@@ -173,7 +173,7 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
         return f"let the agent lead it: add {json.dumps(group.group)} to `groups` in its settings; {plan}"
     run = f"let the agent lead it: {command('run', '--group', group.group, bootstrap=bootstrap)}"
     if evidence.by == "observing-agent":
-        run += ", instead of this agent, which leads no group, or beside it with a `web.port` of its own"
+        run += ", instead of this agent, which leads no group, or beside it with its own `web.port`"
     return f"{run}; {plan}"
 
 

@@ -34,10 +34,10 @@ def _as_text(key: str, value: object) -> str:
         return ",".join(_as_text(key, item) for item in value)
     if value is None or isinstance(value, Mapping | list):
         has = "no value" if value is None else "lists in a list" if isinstance(value, list) else "keys of its own"
-        raise refused(f"has {has}; expected a text", key)
+        raise refused(f"has {has}; expected a string", key)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if not is_utf8(text):
-        raise refused("contains characters that UTF-8 cannot encode; expected a text", key)
+        raise refused("contains characters that UTF-8 cannot encode; expected a string", key)
     return text
 
 

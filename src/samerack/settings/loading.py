@@ -250,7 +250,7 @@ _EXPECTED: Final = {
     "tuple_type": _A_LIST,
     "dict_type": _A_MAP,
     "model_type": _A_MAP,
-    "string_type": "must be a text",
+    "string_type": "must be a string",
     "string_too_short": "must not be empty",
     "string_unicode": "contains characters that UTF-8 cannot encode",
     "int_type": _WHOLE,

@@ -17,15 +17,14 @@ def _texts(value: object) -> object:
     """Convert values such as `true` and 2 in YAML to text, because Spark takes only text."""
     if not isinstance(value, Mapping):
         raise refused(
-            f"is {kind_of(value)}; expected Spark's keys and their texts, e.g. "
-            "pipeline.conf={spark.driver.memory: 4g}"
+            f"is {kind_of(value)}; expected Spark's keys and values, e.g. pipeline.conf={{spark.driver.memory: 4g}}"
         )
     return {str(key): _text(str(key), item) for key, item in value.items()}
 
 
 def _text(key: str, value: object) -> str:
     if value is None or isinstance(value, (Mapping, list)):
-        raise refused(f"{key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a text")
+        raise refused(f"{key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a string")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -65,7 +65,7 @@ class PodSettings(Section):
     @classmethod
     def _each_once(cls, sources: tuple[RackSource, ...]) -> tuple[RackSource, ...]:
         if len(set(sources)) < len(sources):
-            raise ValueError("names a source twice")
+            raise ValueError("lists a source twice")
         return sources
 
     @field_validator("kubernetes_url")

@@ -59,7 +59,7 @@ class PublishingSettings(Section):
     def _two_topics(self) -> Self:
         if self.traffic_topic and self.traffic_topic == self.states_topic:
             raise ValueError(
-                f"traffic_topic and states_topic are both {self.traffic_topic}; samples and states need a topic each"
+                f"traffic_topic and states_topic are both {self.traffic_topic}; samples and states need separate topics"
             )
         return self
 

@@ -65,8 +65,8 @@ def test_both_directions_are_due_for_one_byte() -> None:
 @pytest.mark.parametrize(
     ("chosen", "part"),
     [
-        (lambda: price_table(MoneySettings(prices="custom")), "give money.dollars_per_gb_sent"),
-        (lambda: price_table(MoneySettings(dollars_per_gb_sent=0.1)), "whose prices are known; say custom"),
+        (lambda: price_table(MoneySettings(prices="custom")), "set money.dollars_per_gb_sent"),
+        (lambda: price_table(MoneySettings(dollars_per_gb_sent=0.1)), "whose prices are known; set it to custom"),
         (lambda: shipped("nimbus"), "'nimbus' is not a price table; choose aws, azure, google-cloud"),
     ],
 )

@@ -143,7 +143,7 @@ def test_cost_of_a_group_that_brokers_assign_shows_what_their_assignor_could_sav
     flat = " ".join(out.split())
     assert code == 0
     assert "the brokers assign it (KIP-848) with uniform" in flat
-    assert "not known: which assignors the brokers have: a broker does not return its assignors" in flat
+    assert "the brokers' assignors are unknown: a broker does not return its assignors" in flat
     assert "with samerack's assignor in the brokers 33 % would cross racks; that saves $" in flat
     assert f"set {LINE} in every broker's configuration" in flat
     (shown,) = json.loads(run(port, "cost", "billing-kip848", "--json")[1])["groups"]
@@ -156,8 +156,8 @@ def test_what_is_not_known_of_the_brokers_assignors_is_no_zero() -> None:
     offered = ServerAssignors(unknown="no answer")
     lines = server_lines(server_assignment("", offered, share=None))
     assert lines[:3] == [
-        "the brokers assign it (KIP-848) with an assignor that is not known",
-        "not known: which assignors the brokers have: no answer",
+        "the brokers assign it (KIP-848) with an unknown assignor",
+        "the brokers' assignors are unknown: no answer",
         "with samerack's assignor in the brokers an unknown share would cross racks; what that saves is not known",
     ]
     assert server_lines(None) == []

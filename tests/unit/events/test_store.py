@@ -125,7 +125,7 @@ def test_the_file_of_a_newer_version_is_refused(path: Path) -> None:
         other.execute("PRAGMA user_version = 2")
     with pytest.raises(StoreError, match=r"written by a newer samerack \(schema 2, this one knows 1\)"):
         Store(path, max_events=9, days=DAYS)
-    with pytest.raises(StoreError, match="holds no events of this version"):
+    with pytest.raises(StoreError, match="has no events that this version"):
         read(path, 9)
 
 

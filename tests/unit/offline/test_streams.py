@@ -96,7 +96,7 @@ def test_what_disabled_an_optimisation_is_reported() -> None:
         (QUESTION | {"cmd": "consumer"}, "'cmd' is 'consumer'"),
         (QUESTION | {"assignment": {"Z": ["0_0"]}}, "client 'Z' has tasks, but is not listed"),
         (QUESTION | {"assignment": {"A": ["x"]}}, "invalid task id 'x'"),
-        (QUESTION | {"tasks_to_optimize": ["5_5"]}, "task 5_5 is to be optimised"),
+        (QUESTION | {"tasks_to_optimize": ["5_5"]}, "task 5_5 should be optimised"),
         (QUESTION | {"assignment": {}, "tasks_to_optimize": ["0_0"]}, "task 0_0 is active nowhere"),
         (QUESTION | {"clients": [{"id": "A", "uuid": "x"}]}, "uuid 'x' of client 'A' is not valid"),
         (QUESTION | {"clients": [{"id": "A"}, {"id": "A"}]}, "two clients"),

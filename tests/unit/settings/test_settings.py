@@ -163,7 +163,7 @@ def test_kafka_values_become_text(place: str) -> None:
 def test_a_kafka_key_without_a_text_is_refused(place: str, value: object, why: str) -> None:
     """A key without a value is refused by its own name, not read as None; secrets of other keys are not shown."""
     message = refusal(flags=_at(place, {"sasl.password": "secret", "sasl.username": value}))
-    assert message == f"{place}.sasl.username: {why}; expected a text"
+    assert message == f"{place}.sasl.username: {why}; expected a string"
 
 
 def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
     ("flags", "message"),
     [
         ({"groups": 5}, "groups: must be a list, got 5"),
-        ({"groups": [5]}, "groups.0: must be a text, got 5"),
+        ({"groups": [5]}, "groups.0: must be a string, got 5"),
         ({"policy": None}, "policy: must be a map, got nothing"),
         (_policy(windows=5), "policy.windows: must be a list, got 5"),
         (_policy(groups={"x": 5}), "policy.groups.x: must be a map, got 5"),
@@ -347,7 +347,7 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
         ({"traffic": {"enabled": "maybe"}}, "traffic.enabled: must be true or false, got 'maybe'"),
         ({"pipeline": {"states_topic": ""}}, "pipeline.states_topic: must not be empty, got ''"),
         ({"kafka": 5}, "kafka: must be a map, got a number"),
-        ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a text; expected Spark's keys and their texts, e.g. "),
+        ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a string; expected Spark's keys and values, e.g. "),
     ],
 )
 def test_a_wrong_type_is_reported_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
@@ -424,10 +424,10 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"kafka": {"sasl\ud800": None}}, "kafka.sasl?: has no value; expected a text"),
-        ({"publishing": {"kafka": {"a\ud800": {}}}}, "publishing.kafka.a?: has keys of its own; expected a text"),
-        ({"pipeline": {"conf": {"a\ud800": None}}}, "pipeline.conf: a? has no value; expected a text"),
-        ({"\ud800": 1}, "settings: contains characters that UTF-8 cannot encode, got a text"),
+        ({"kafka": {"sasl\ud800": None}}, "kafka.sasl?: has no value; expected a string"),
+        ({"publishing": {"kafka": {"a\ud800": {}}}}, "publishing.kafka.a?: has keys of its own; expected a string"),
+        ({"pipeline": {"conf": {"a\ud800": None}}}, "pipeline.conf: a? has no value; expected a string"),
+        ({"\ud800": 1}, "settings: contains characters that UTF-8 cannot encode, got a string"),
         ({"web": {"\ud800": 1}}, "web: contains characters that UTF-8 cannot encode, got "),
         ({"policy": {"mode": "\ud800"}}, "policy.mode: contains characters that UTF-8 cannot encode, got "),
     ],
@@ -451,7 +451,7 @@ def test_a_value_is_repeated_in_part() -> None:
     [
         ("a: [", "is not YAML"),
         ("- a\n- b", "holds a list"),
-        ("plain", "holds a text"),
+        ("plain", "holds a string"),
         ("1.5", "holds a number"),
         (b"\xff\xfe\xfa", "is not YAML"),
         ("groups: " + "[" * DEEP, "is not YAML: it is nested too deeply"),
@@ -670,8 +670,9 @@ def test_a_wrong_map_of_kafka_hides_nothing_else() -> None:
     wrong = {"kafka": {"sasl.username": None}, "clusters": {"e": {"kafka": {"client.id": {}}}}, "web": {"port": "x"}}
     message = refusal(flags=wrong)
     assert message == (
-        "3 settings are wrong: (1) kafka.sasl.username: has no value; expected a text (2) clusters.e.kafka.client.id: "
-        "has keys of its own; expected a text (3) web.port: must be a whole number, got 'x'"
+        "3 settings are wrong: (1) kafka.sasl.username: has no value; expected a string (2) "
+        "clusters.e.kafka.client.id: has keys of its own; expected a string (3) web.port: must be a whole number, got "
+        "'x'"
     )
 
 

@@ -55,7 +55,7 @@ def managed(identity: AzureManagedIdentity) -> Token:
     if answer.status != 200:
         raise TokenError(
             f"{who} answers {answer.status}: {reason_of(answer, 'error_description', 'error')}; give the machine a "
-            f"managed identity, and where it has several name one in kafka.{identities.CLIENT}"
+            f"managed identity; if it has several, name one in kafka.{identities.CLIENT}"
         )
     check_clock(who, answer)
     return bearer(who, answer)

@@ -97,7 +97,7 @@ def test_files_that_cannot_be_read_say_why(settings: PodSettings, label_file: Pa
     details = [answer.detail for answer in own_rack(settings, {}).answers]
     assert "Is a directory" in details[1]
     assert "is not text" in details[2]
-    with pytest.raises(ValueError, match="names a source twice"):
+    with pytest.raises(ValueError, match="lists a source twice"):
         PodSettings(sources=("env", "env"))
 
 

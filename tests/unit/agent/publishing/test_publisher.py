@@ -145,7 +145,7 @@ def test_what_cannot_be_published_is_refused(wrong: dict[str, Any], message: str
     [
         ({"every_seconds": 7}, r"publishing\.every_seconds: must divide 60; set 1, 2"),
         ({"every_seconds": 120}, r"publishing\.every_seconds: .*less than or equal to 60"),
-        ({"states_topic": "samples"}, "samples and states need a topic each"),
+        ({"states_topic": "samples"}, "samples and states need separate topics"),
         ({"groups_topic": "x"}, r"groups_topic .*: no such setting; its name is now publishing\.states_topic"),
         ({"kafka": {"sasl.password": [["secret"]]}}, r"publishing\.kafka\.sasl\.password: has lists in a list"),
     ],

@@ -67,7 +67,7 @@ WRONG: list[tuple[Json, str]] = [
     (changed(("version",), 1.0), "version: expected a whole number"),
     (changed(("application",), ""), "application: expected a name"),
     (changed(("application",), "x" * 250), "at most 249"),
-    (changed(("topics",), [1]), "topics: expected texts"),
+    (changed(("topics",), [1]), "topics: expected strings"),
     (changed(("racks",), None), "racks: expected a list"),
     (changed(("tasks", 0, 0), "none"), "task id 'none'"),
     (changed(("tasks", 0, 1), 2), "tasks: number 0"),
@@ -85,10 +85,10 @@ WRONG: list[tuple[Json, str]] = [
     (changed(("clients", 0, "active"), [-1]), "not an index into tasks"),
     (changed(("clients", 0, "lags"), [[-1, 3]]), "not an index into tasks"),
     (changed(("clients", 0, "lags"), [[0, "3"]]), "expected [[TASK, LAG], ...]"),
-    (changed(("clients", 0, "tags"), {"a": 1}), "tags: expected texts"),
+    (changed(("clients", 0, "tags"), {"a": 1}), "tags: expected strings"),
     (changed(("clients", 0, "host"), "nowhere"), "invalid literal"),
     (changed(("configs", "max_warmup_replicas"), 0), "give at least 1"),
-    (changed(("configs", "rack_aware_strategy"), 1), "expected a text"),
+    (changed(("configs", "rack_aware_strategy"), 1), "expected a string"),
     (changed(("configs", "assignor"), "legacy-sticky"), "expected ha, sticky or null, not 'legacy-sticky'"),
 ]
 
