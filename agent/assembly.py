@@ -89,9 +89,9 @@ class AgentParts:
         self.settings = settings = self._in_rack(settings)
         if not (settings.groups or settings.traffic.groups or settings.traffic.rack or settings.streams.applications):
             raise SettingsError(
-                "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file, or those to "
+                "groups: is empty; set the groups to lead with --group, SAMERACK_GROUPS or in the file, or groups to "
                 "observe in traffic.groups, or Streams applications in streams.applications, or give this pod a rack "
-                "that other agents learn (samerack rack --why)"
+                "to report to other agents (samerack rack --why)"
             )
         self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
         self.election = Election(settings, advertisement=_advertisement(settings)) if settings.election.group else None

@@ -100,31 +100,39 @@ class StatusBoard(Collector):
         """Yield the gauges of all groups from one snapshot."""
         statuses = self.all()
         yield _labelled("samerack_group_state", _STATE, "state", statuses)
-        yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)
+        yield _labelled("samerack_group_role", "1 for the agent's role in the group.", "role", statuses)
         yield _labelled("samerack_group_mode", _MODE, "mode", [status for status in statuses if status.mode])
         yield from gauges(_GAUGES, "group", {status.group: status for status in statuses})
         yield _labelled("samerack_group_reason", _WHY, "why", [status for status in statuses if status.why])
         yield _sources(statuses)
 
 
-_STATE = "1 for the group's state, as Kafka names it; Unknown before the first poll."
-_WHY = "1 for why the agent does not lead the group, where it does not just wait for its turn."
+_STATE = "1 for the group's state, by Kafka's name; Unknown before the first poll."
+_WHY = "1 for the reason why the agent does not lead the group, unless it only waits for its turn."
 _MODE = "1 for the group's mode, act or propose."
 _GAUGES = (
-    ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
+    ("samerack_first_in_order", "1 when the agent leads next if the current leader leaves.", "first_in_order"),
     ("samerack_members", "Members of the group other than the agent.", "members"),
-    ("samerack_members_without_rack", "Members without a rack that a broker has.", "members_without_rack"),
+    ("samerack_members_without_rack", "Members without a rack, or whose rack has no broker.", "members_without_rack"),
     ("samerack_partitions", "Partitions that the group has assigned.", "partitions"),
-    ("samerack_cross_rack_partitions", "Partitions that are read from another rack.", "cross_rack"),
-    ("samerack_possible_cross_rack_partitions", "The same after a rebalance led by the agent.", "possible_cross_rack"),
+    ("samerack_cross_rack_partitions", "Partitions that members read from another rack.", "cross_rack"),
+    (
+        "samerack_possible_cross_rack_partitions",
+        "Cross-rack partitions after a rebalance led by the agent.",
+        "possible_cross_rack",
+    ),
     ("samerack_budget_rebalances", "Rebalances that the agent may trigger now.", "budget"),
-    ("samerack_breaker_open", "1 while the breaker keeps the agent from rebalances.", "breaker_open"),
+    ("samerack_breaker_open", "1 while the breaker stops the agent from triggering rebalances.", "breaker_open"),
     (
         "samerack_possible_saving_bytes_per_second",
         "Bytes per second that a rebalance led by the agent would save.",
         "saved_bytes_per_second",
     ),
-    ("samerack_possible_saving_dollars_per_day", "Dollars per day of those bytes.", "saved_dollars_per_day"),
+    (
+        "samerack_possible_saving_dollars_per_day",
+        "Dollars per day that such a rebalance would save.",
+        "saved_dollars_per_day",
+    ),
 )
 
 
@@ -147,7 +155,7 @@ def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus])
 
 
 def _sources(statuses: Iterable[GroupStatus]) -> Metric:
-    text = "Members by where their rack is from."
+    text = "Members by the source of their rack."
     family = GaugeMetricFamily("samerack_member_racks", text, labels=["group", "source"])
     for status in statuses:
         for source, members in sorted(status.rack_sources.items()):

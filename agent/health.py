@@ -17,7 +17,7 @@ from samerack.common.service import Service
 from samerack.traffic.snapshot import Gap
 
 _STALE_SECONDS: Final = 30.0
-_UNMATCHED: Final = "the pattern matches no group: check it; the agent leads what it will match"
+_UNMATCHED: Final = "the pattern matches no group yet: check it; the agent leads groups that match later"
 
 
 class Health:

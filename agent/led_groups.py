@@ -298,7 +298,7 @@ class GroupFinder(Service):
         patterns = [entry for entry in included(self._settings.groups) if is_pattern(entry)]
         unmatched = tuple(entry for entry in patterns if not any(fits(entry, name) for name in found))
         for pattern in sorted({*unmatched} - {*self._led.unmatched}):
-            log.warning("pattern-matches-no-group", pattern=pattern, cure="check it; groups to come are found")
+            log.warning("pattern-matches-no-group", pattern=pattern, cure="check it; later groups will be found")
         self._led.unmatched = unmatched
 
     def _tell_of_too_many(self, count: int) -> None:
@@ -306,7 +306,7 @@ class GroupFinder(Service):
             log.error(
                 "too-many-groups",
                 reason=f"patterns of `groups` match {count} more than the {MAX_FOUND} that one agent leads",
-                cure="name fewer with the patterns, or divide them between agents with elections of their own",
+                cure="narrow the patterns, or divide the groups between agents with separate elections",
                 patterns=included(self._settings.groups),
             )
         self._too_many = max(0, count)

@@ -39,7 +39,7 @@ class Metrics:
         self._plan_seconds = histogram("samerack_plan_seconds", "Time to make a plan, while a group waits.")
         self._plans = counter(
             "samerack_plans_total",
-            "Plans sent, by assignor: optimal, or range where that failed.",
+            "Plans sent, by assignor: optimal, or range if that failed.",
             ["group", "assignor"],
         )
         self._rebalances = counter(
@@ -49,10 +49,12 @@ class Metrics:
             "samerack_proposals_total", "Rebalances that mode act would have triggered, by reason.", ["group", "reason"]
         )
         self._suppressed = counter(
-            "samerack_suppressed_triggers_total", "Triggers that were not followed, by reason.", ["group", "reason"]
+            "samerack_suppressed_triggers_total", "Triggers that caused no rebalance, by reason.", ["group", "reason"]
         )
-        self._errors = counter("samerack_errors_total", "Failures, by kind; the log has the text.", ["group", "kind"])
-        self._position_rejoins = counter("samerack_position_rejoins_total", "Rejoins to get next to lead.", ["group"])
+        self._errors = counter("samerack_errors_total", "Failures, by kind; the log has details.", ["group", "kind"])
+        self._position_rejoins = counter(
+            "samerack_position_rejoins_total", "Rejoins to become the next leader.", ["group"]
+        )
         self._back_offs = counter(
             "samerack_back_offs_total", "Times that the agent backed off, by cause.", ["group", "cause"]
         )
@@ -64,14 +66,14 @@ class Metrics:
         self._poll_seconds = histogram("samerack_poll_seconds", "Duration of one poll of the cluster.")
         self.settings_refused = gauge(
             "samerack_settings_refused",
-            "1 while the settings as they are now are wrong, so that the former ones stay in force; the log says why.",
+            "1 while the changed settings are invalid and the former ones stay in force; the log says why.",
         )
         self._pod_rack = gauge(
             "samerack_pod_rack", "1 for the rack of the agent's pod and its source.", ["rack", "source"]
         )
         self._pod_questions = counter(
             "samerack_pod_questions_total",
-            "Addresses that the Kubernetes API was asked for: found, unknown or failed.",
+            "Addresses looked up in the Kubernetes API: found, unknown or failed.",
             ["outcome"],
         )
         for outcome in POD_OUTCOMES:

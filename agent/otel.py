@@ -46,7 +46,7 @@ class MetricsExport(Service):
             )
         except ImportError:
             raise SettingsError(
-                "otel.endpoint: is set, and OpenTelemetry's exporter is not installed; pip install 'samerack[otel]'"
+                "otel.endpoint: is set, but OpenTelemetry's exporter is not installed; pip install 'samerack[otel]'"
             ) from None
         # the exporter says what failed there alone, and with each try
         self._said = _LastWords()
@@ -71,8 +71,8 @@ class MetricsExport(Service):
         data = metrics_data(self._collect(), began_ns=self._began_ns, now_ns=time.time_ns())
         if self._exporter.export(data) is not MetricExportResult.SUCCESS:
             raise AgentError(
-                f"otel {self._endpoint}: {self._said.last or 'does not take the metrics'}; check otel.endpoint, which "
-                "ends with /v1/metrics as a rule"
+                f"otel {self._endpoint}: {self._said.last or 'does not accept the metrics'}; check otel.endpoint, "
+                "which usually ends with /v1/metrics"
             )
         return self._pause
 

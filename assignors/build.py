@@ -193,7 +193,7 @@ def check_weights(weights: Int64Array) -> None:
         AssignmentError: a weight is not positive, or their sum reaches 2^60.
     """
     if weights.min(initial=1) < 1:
-        raise AssignmentError("weights must be positive: give 1 to a partition that nobody reads")
+        raise AssignmentError("weights must be positive: give 1 to an unread partition")
     if float(weights.sum(dtype=np.float64)) >= MAX_TOTAL_WEIGHT:
         raise AssignmentError("weights add up to more than 2^60: divide them all by the same number")
 

@@ -51,7 +51,7 @@ def check(problem: Problem, owner: Int32Array, *, cooperative: bool, cover: Mapp
     if problem.contested is not None:
         held |= problem.contested
     missing = readable & ~assigned & ~(held & cooperative)
-    _refuse(problem, owner, missing, "is assigned to nobody although its topic has subscribers")
+    _refuse(problem, owner, missing, "is not assigned although its topic has subscribers")
     if cooperative:
         early = assigned & held & (owner != problem.owner)
         _refuse(problem, owner, early, "was not withheld although another member still owns it")

@@ -29,7 +29,7 @@ _BACK_OFF_CHECK_SECONDS: Final = 2.0
 
 
 MISSING: Final = (
-    "the group does not exist yet: check its name; the agent waits for its first consumer, and never creates a group"
+    "the group does not exist yet: check its name; the agent waits for its first consumer and never creates a group"
 )
 
 

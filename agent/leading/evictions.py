@@ -47,9 +47,9 @@ class Evictions:
         if not names or self._away:
             return ""
         return (
-            f"members ({names}) did not come back after the agent had evicted them, as an error of JoinGroup is fatal "
-            "to some clients; it evicts nobody in this group any more, and can lead it only when its leader leaves, "
-            f"until {command('resume', group=self.group)} forgets that"
+            f"members ({names}) did not rejoin after the agent evicted them, because a JoinGroup error is fatal to "
+            "some clients; it evicts nobody in this group any more and can lead it only when its leader leaves, until "
+            f"{command('resume', group=self.group)} clears that"
         )
 
     def begin(self, before: Iterable[MemberView], evicted: Iterable[MemberView]) -> None:

@@ -147,8 +147,8 @@ class GroupReporter:
         self.log.error(
             "fenced",
             cause=cause,
-            cure="agents with one instance id need one election.group to agree in; else stop one of them or give them "
-            "different leading.instance_id",
+            cure="agents with the same instance id need the same election.group; otherwise stop one of them or give "
+            "them different leading.instance_id",
         )
 
     # what is done

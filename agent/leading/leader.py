@@ -120,7 +120,7 @@ class GroupLeader(SharedService):
 
         The leaders of all groups share `threads` and `client`. `poller` describes the group while the agent stays
         outside because it has no consumers; without `leadership` this agent leads the group. `stop` lets the agent stay
-        for `hand_over_seconds` until another one, if there is one, has taken the membership over. `empty_at`: when the
+        for `hand_over_seconds` until another one, if there is one, has taken over the membership. `empty_at`: when the
         group certainly had no members, monotonic seconds.
         """
         super().__init__(f"group {parts.group}", threads)
@@ -323,7 +323,7 @@ class GroupLeader(SharedService):
         return self._stopping.is_set() and not waits
 
     def _give_way(self) -> None:
-        """Stay out and report why, after another agent has taken the membership over."""
+        """Stay out and report why, after another agent has taken over the membership."""
         self._responsibility.fence()
         if self._stopping.is_set():
             self.reporter.log.info("handed-over")

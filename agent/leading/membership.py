@@ -161,7 +161,7 @@ class Membership(GroupMember):
 
     def _send_once_more(self) -> Any:
         self._join_metadata.change()
-        self._reason = "asks everybody to join once more"
+        self._reason = "asks all members to rejoin"
         return super()._send_join()
 
     async def _answered(self, sent: Any) -> Any:
@@ -315,7 +315,7 @@ class Membership(GroupMember):
         Raises:
             KafkaError: The brokers did not accept it.
         """
-        request = self._leave_request(dict.fromkeys(member_ids), "an agent takes the lead over")
+        request = self._leave_request(dict.fromkeys(member_ids), "samerack takes over as group leader")
         error = left_error(self._send_beside(request, LEAVE_SECONDS))
         if error is not kafka_errors.NoError:
             raise self._refusal_by(error)

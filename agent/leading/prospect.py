@@ -27,7 +27,7 @@ def after_leave(view: GroupView | None, leading: LeadingSettings, *, lead_again:
     if reason := refusal(view, leading):
         return f"the agent observes it: {reason}"
     if lead_again and view.protocol in EAGER:
-        return f"{follows}, and takes the lead over as soon as the policy allows"
+        return f"{follows}, and takes over as leader as soon as the policy allows"
     return f"{follows}, and leads {prospect(view, leading, worth_it=True)}"
 
 

@@ -88,7 +88,7 @@ class Session:
         """Run one turn; return how many seconds to wait for the next one unless something happens.
 
         Raises:
-            FencedInstanceIdError: Another agent has taken the membership over.
+            FencedInstanceIdError: Another agent has taken over the membership.
             BackOffError: The agent must stay out of the group for a while, also to make room for consumers.
             KafkaError, AgentError: It failed; start a new session later.
         """
@@ -171,7 +171,7 @@ class Session:
         """Act on the results of the heartbeats.
 
         Raises:
-            FencedInstanceIdError: Another agent has taken the membership over.
+            FencedInstanceIdError: Another agent has taken over the membership.
         """
         self.member.poll_heartbeat()
         if self.member.fenced:

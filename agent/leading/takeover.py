@@ -39,7 +39,7 @@ MAX_REJOINS: Final = 256
 """Positions that are tried to find one with so few members before it."""
 _MIN_CHANCES: Final = 5.0
 """So many of those positions must be good on average: then one takeover in 150 finds none."""
-_LATER: Final = "once members have come or gone, their order is another one"
+_LATER: Final = "try again after members have joined or left, which changes the order"
 REBALANCES: Final = 2
 """The one that the agent asks for, and the one that is held open, in which it comes to lead."""
 HELD_SECONDS: Final = 4.0
@@ -72,14 +72,14 @@ def parties_of(member: Membership) -> TakeoverParties:
 def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings) -> str:
     """Return why a clean takeover of this group is not possible from any position; empty if it is."""
     if not view.stable:
-        return f"it is {view.state}, not Stable; try again when it has settled"
+        return f"it is {view.state}, not Stable; try again when it is Stable"
     if view.protocol in leading.cooperative_protocols:
         return (
-            f"its protocol {view.protocol} is cooperative: whoever is evicted loses partitions that it still reads; "
-            "stop all its consumers and start them again, and the agent leads from the first generation"
+            f"its protocol {view.protocol} is cooperative: evicted members lose partitions that they still read; stop "
+            "all its consumers and start them again, and the agent leads from the first generation"
         )
     if view.protocol not in EAGER:
-        return f"whether members give up everything before they join is not known of protocol {view.protocol!r}"
+        return f"it is unknown whether members revoke all partitions before they join with protocol {view.protocol!r}"
     leader = member_of(view, parties.leader)
     if leader is None:
         return "its leader is not among its members; try again when it has settled"
@@ -153,12 +153,12 @@ def worth_refusal(group: str, decision: Decision, *, asked: bool) -> str:
         return f"an operator has paused the agent in this group: {command('resume', group=group)} ends that"
     allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
     if decision.before is None or decision.after is None:
-        return f"what it would gain is not known ({decision.reason.value}): {words.RACKS_UNKNOWN}"
+        return f"the gain is unknown ({decision.reason.value}): {words.RACKS_UNKNOWN}"
     worth = decision.action in allowed or decision.reason is Reason.MEMBER_MAY_BE_AWAY  # worth it, and not yet possible
     if worth and decision.before > decision.after:
         return ""
     return (
-        f"the gain is not worth a rebalance now ({decision.reason.value}): {decision.before:.1%} is read across "
+        f"the gain does not justify a rebalance now ({decision.reason.value}): {decision.before:.1%} is read across "
         f"racks, {decision.after:.1%} would be"
     )
 
@@ -169,7 +169,7 @@ def slow_refusal(waited_seconds: float, max_seconds: float) -> str:
         return ""
     return (
         f"its members took {waited_seconds:.1f} s to rejoin lately, longer than leading.takeover_wait_seconds "
-        f"({max_seconds:g} s): their heartbeat intervals or poll loops are long, and everybody would wait for the "
+        f"({max_seconds:g} s): their heartbeat intervals or poll loops are long, and all members would wait for the "
         "slowest"
     )
 

@@ -199,7 +199,7 @@ class TakeoverAttempt:
         elif self._seconds_in_step() > self.wait_seconds:
             reason = (
                 f"the members did not rejoin within leading.takeover_wait_seconds ({self.wait_seconds:g} s); their "
-                "rebalance goes on by itself"
+                "rebalance continues without the agent"
             )
             self._undo(member, TakeoverEvent.MEMBERS_ARE_SLOW, reason)
 

@@ -101,7 +101,10 @@ class TakeoverRequest:
     def _now(self) -> Progress:
         overdue = self._clock() - self._asked_at > _ASKED_SECONDS
         if self._progress.outcome is TakeoverOutcome.ASKED and overdue:
-            reason = f"the group did not settle within {_ASKED_SECONDS:g} s, or its topics are not known yet; try again"
+            reason = (
+                f"the group did not become Stable within {_ASKED_SECONDS:g} s, or its topics are not known yet; try "
+                "again"
+            )
             self._progress = replace(self._progress, outcome=TakeoverOutcome.REFUSED, reason=reason)
         return self._progress
 
@@ -111,8 +114,10 @@ def _role_refusal(role: str, trouble: str) -> str:
     if role == LEADING:
         return "the agent leads it already"
     if role == WAITING:
-        return "it has no consumers; the agent leads it when the first of them start"
-    return f"the agent is {role} to it" + (f": {trouble}" if trouble else ", and only one that follows can take over")
+        return "it has no consumers; the agent leads it when the first ones start"
+    return (f"the agent's role in it is {role}") + (
+        f": {trouble}" if trouble else ", and only a following agent can take over"
+    )
 
 
 _STABLE_SECONDS: Final = 5.0
@@ -289,7 +294,7 @@ class TakeoverController:
     def _lock_refusal(self) -> str:
         """Return why the takeover has to wait for that of another group; empty once it has the lock."""
         holder = self.lock.take(self.group)
-        return "" if holder == self.group else f"the agent is taking the lead of {holder} over; one at a time"
+        return "" if holder == self.group else f"the agent is taking over {holder}; only one takeover runs at a time"
 
     @property
     def _rejoin_seconds(self) -> float | None:

@@ -70,7 +70,7 @@ class Api:
         """
         node = self._get(f"/api/v1/nodes/{quote(name, safe='')}", verb="get", resource="nodes", namespace="")
         if node is None:
-            raise NoSuchNodeError(f"{self._url}: there is no node {name!r}")
+            raise NoSuchNodeError(f"{self._url}: node {name!r} does not exist")
         return self._zone(node)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
@@ -127,8 +127,8 @@ class Api:
             return None
         if answer.status == 401:
             raise KubernetesError(
-                f"the Kubernetes API at {self._url} does not know this service account (401): "
-                f"{_message(answer.body)}; is {self._account / 'token'} of this cluster?"
+                f"the Kubernetes API at {self._url} rejects this service account (401): {_message(answer.body)}; is "
+                f"{self._account / 'token'} of this cluster?"
             )
         if answer.status == 403:
             raise KubernetesError(
@@ -139,7 +139,7 @@ class Api:
             raise KubernetesError(f"the Kubernetes API at {self._url} answers {answer.status}: {_message(answer.body)}")
         found = _object(answer.body)
         if found is None:
-            raise KubernetesError(f"{self._url}: answers no JSON object; is it a Kubernetes API server?")
+            raise KubernetesError(f"{self._url}: did not return a JSON object; is it a Kubernetes API server?")
         return found
 
     def _of_account(self, name: str) -> str:
@@ -183,7 +183,7 @@ def _of_this_pod(api: Api, settings: PodSettings, environment: Mapping[str, str]
         if pod is None:
             return SourceAnswer(
                 source="kubernetes",
-                detail=f"there is no {what}; let the downward API give NODE_NAME (spec.nodeName)",
+                detail=f"{what} does not exist; set NODE_NAME with the downward API (spec.nodeName)",
             )
         zone = api.zone_of(pod)
         what += f" on node {pod.node}" if pod.node else ""
@@ -195,7 +195,7 @@ def _of_this_pod(api: Api, settings: PodSettings, environment: Mapping[str, str]
 def _in_cluster(environment: Mapping[str, str]) -> str:
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     if not host:
-        raise KubernetesError("KUBERNETES_SERVICE_HOST is not set: this is no pod; set pod.kubernetes_url")
+        raise KubernetesError("KUBERNETES_SERVICE_HOST is not set: this is not a pod; set pod.kubernetes_url")
     port = environment.get("KUBERNETES_SERVICE_PORT_HTTPS") or environment.get("KUBERNETES_SERVICE_PORT") or "443"
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 

@@ -70,4 +70,4 @@ def _read(name: str) -> tuple[str, str]:
     except OSError as error:
         return "", f"the file {name} cannot be read ({error.strerror})"
     except UnicodeDecodeError:
-        return "", f"the file {name} is no text"
+        return "", f"the file {name} is not text"

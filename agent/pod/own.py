@@ -133,4 +133,4 @@ def _checked(answer: SourceAnswer) -> SourceAnswer:
     """Remove zones that are not valid names: what is written for applications must stay on one line."""
     if all(zone.isprintable() and len(zone) <= 255 for zone in answer.zones):
         return answer
-    return replace(answer, zones=(), detail=f"{answer.detail}: has {answer.zones[0][:40]!r}, which is no name")
+    return replace(answer, zones=(), detail=f"{answer.detail}: has {answer.zones[0][:40]!r}, which is not a valid name")

@@ -68,14 +68,14 @@ class Rule:
 RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
     {
         Cause.FENCED: Rule(
-            symptom="another agent with this instance id has taken the membership over",
+            symptom="another agent with this instance id has taken over the membership",
             first_seconds=10,
             max_seconds=600,
-            return_when="no member has the instance id any more, or the election still holds; a new election ends "
-            "the pause",
+            return_when="no member has the instance id any more, or the election still holds; a new election ends the "
+            "pause",
         ),
         Cause.CONVERTED: Rule(
-            symptom="the group has no classic leader any more: a member of the new protocol (KIP-848) has converted it",
+            symptom="the group has no classic leader any more: a member with the new protocol (KIP-848) converted it",
             first_seconds=5,
             max_seconds=600,
             return_when="the brokers call the group classic",
@@ -84,7 +84,7 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             symptom="another member without topics leads, under another instance id",
             first_seconds=5,
             max_seconds=600,
-            return_when="it is no member any more",
+            return_when="it is no longer a member",
         ),
         Cause.EVICTED: Rule(
             symptom=f"the membership was lost {MAX_LOST} times in {LOST_SECONDS / 60:g} minutes, while the agent ran",
@@ -92,10 +92,10 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             max_seconds=3600,
         ),
         Cause.NOT_ALLOWED: Rule(
-            symptom="the brokers do not allow being in the group, or seeing its topics",
+            symptom="the brokers do not allow the agent in the group, or to see its topics",
             first_seconds=2,
             max_seconds=60,
-            return_when="the group's topics may be seen",
+            return_when="the agent may see the group's topics",
         ),
         Cause.NO_SHARED_PROTOCOL: Rule(
             symptom="the group's members share no protocol name with `leading.protocols`",
@@ -115,13 +115,13 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             return_when="the group's topics have been described",
         ),
         Cause.STARVED: Rule(
-            symptom="a plan would give nothing to a member although there are partitions enough",
+            symptom="a plan would give a member nothing although there are enough partitions",
             first_seconds=60,
             max_seconds=3600,
         ),
         Cause.RECORD_TOO_LARGE: Rule(
             symptom="the group's record with a plan would be larger than `max.message.bytes` of `__consumer_offsets`, "
-            "or SyncGroup was answered twice in a row with an unknown error, as it is then (KAFKA-3590)",
+            "or SyncGroup failed twice in a row with the unknown error that brokers then send (KAFKA-3590)",
             first_seconds=60,
             max_seconds=3600,
             return_when="the group's record has room for the agent",
@@ -138,7 +138,7 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             max_seconds=3600,
         ),
         Cause.GIVEN_PARTITIONS: Rule(
-            symptom="the group's leader goes on giving partitions to the agent",
+            symptom="the group's leader keeps giving partitions to the agent",
             first_seconds=600,
             max_seconds=3600,
         ),
@@ -146,38 +146,38 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             symptom="the group's leader uses an assignor that gives partitions to members without topics (kafkajs's)",
             first_seconds=2,
             max_seconds=10,
-            return_when="all consumers have stopped, and start again",
+            return_when="all consumers have stopped and are starting again",
         ),
         Cause.GIFT: Rule(
-            symptom="the group's leader gave partitions to the agent under a protocol whose usual assignors do not, or "
-            "counts it in the shares of the members (@platformatic/kafka's)",
+            symptom="the group's leader gave partitions to the agent with a protocol whose usual assignors do not, or "
+            "counts the agent in the members' shares (@platformatic/kafka's)",
             first_seconds=2,
             max_seconds=10,
-            return_when="all consumers have stopped, and start again",
+            return_when="all consumers have stopped and are starting again",
         ),
         Cause.EVICTION_FATAL: Rule(
-            symptom="members that the agent evicted did not come back, as to some clients an error of JoinGroup is "
-            "fatal (samsa, kafka_ex); it does not leave, but evicts nobody in the group until `samerack resume`",
+            symptom="members that the agent evicted did not rejoin, because a JoinGroup error is fatal to some clients "
+            "(samsa, kafka_ex); it does not leave, but evicts nobody in the group until `samerack resume`",
             first_seconds=0,
             max_seconds=0,
         ),
         Cause.NO_PLACE: Rule(
-            symptom="the group's leader may give partitions to the agent in every place",
+            symptom="the group's leader may give partitions to the agent in any position",
             first_seconds=600,
             max_seconds=3600,
         ),
         Cause.PLACE_LOST: Rule(
-            symptom="a dynamic agent's place is gone: the members before it have left, or the coordinator does not "
-            "know the member id that it reserved; it might be given partitions",
+            symptom="a dynamic agent's place is gone: the members before it left, or the coordinator does not know the "
+            "member id that it reserved; it might get partitions",
             first_seconds=2,
             max_seconds=60,
         ),
         Cause.GROUP_FULL: Rule(
-            symptom="beside the group's consumers there is no room for the agent and one consumer more: the brokers "
-            "refuse members beyond `group.max.size`",
+            symptom="the group has no room for the agent and one more consumer: the brokers refuse members beyond "
+            "`group.max.size`",
             first_seconds=60,
             max_seconds=3600,
-            return_when="there is room again, beside consumers that may just restart too",
+            return_when="there is room again, also counting consumers that may just be restarting",
         ),
     }
 )

@@ -101,10 +101,10 @@ def check_min_savings(settings: Settings, prices: PriceTable) -> None:
         if needs_bytes and not settings.traffic.enabled:
             key = "bytes_per_second" if rules.min_saving_bytes_per_second else "dollars_per_day"
             raise SettingsError(
-                f"{place}.min_saving_{key}: needs measured bytes; set traffic.enabled to true, or remove this"
+                f"{place}.min_saving_{key}: needs measured bytes; set traffic.enabled to true, or remove this setting"
             )
         if rules.min_saving_dollars_per_day and not prices.dollars_per_byte:
             raise SettingsError(
-                f"{place}.min_saving_dollars_per_day: bytes across racks cost nothing by {prices.provider}'s prices, "
-                "so that nothing is ever worth it; give min_saving_bytes_per_second, or other money.prices"
+                f"{place}.min_saving_dollars_per_day: cross-rack bytes are free at {prices.provider}'s prices, so no "
+                "rebalance would ever be worth it; set min_saving_bytes_per_second, or other money.prices"
             )

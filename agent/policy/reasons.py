@@ -69,14 +69,12 @@ TRIGGERS: Final[Mapping[Reason, Trigger]] = {
         lambda changes: bool(changes.topics),
     ),
     Reason.TRAFFIC_CHANGED: Trigger(
-        "other partitions than before carry most bytes (`leading.weigh_by: bytes`)",
+        "different partitions carry most bytes now (`leading.weigh_by: bytes`)",
         lambda changes: changes.traffic,
     ),
-    Reason.MEMBERS_RACKS_CHANGED: Trigger(
-        "other racks of members have become known", lambda changes: bool(changes.members)
-    ),
+    Reason.MEMBERS_RACKS_CHANGED: Trigger("members' known racks have changed", lambda changes: bool(changes.members)),
     Reason.CHEAPER_PLAN: Trigger(
-        "none of these: the agent has started since the plan in force was made, or it was the fall-back's",
+        "none of these: the agent has started since the current plan was made, or that plan was the fall-back's",
         lambda _: True,
     ),
 }
@@ -85,8 +83,8 @@ EXEMPT: Final = frozenset(reason for reason, trigger in TRIGGERS.items() if trig
 """Reasons that always cause a rebalance, whatever mode, windows, budget and breaker say."""
 REFUSALS: Final[Mapping[Reason, Refusal]] = {
     Reason.BELOW_MIN_SAVING: Refusal(
-        "the saving is not above every minimum, for other traffic by what is uncertain in it",
-        "what a rebalance would save is not worth it by the minimum savings",
+        "the saving does not exceed every minimum (for `traffic-changed`, plus its uncertainty)",
+        "a rebalance would save less than the configured minimum",
     ),
     Reason.NOT_MEASURED: Refusal(
         "a minimum is in bytes or dollars, and bytes are not measured yet",
@@ -94,29 +92,29 @@ REFUSALS: Final[Mapping[Reason, Refusal]] = {
     ),
     Reason.PAUSE_TOO_LONG: Refusal(
         "the group's last rebalances paused it for longer than `policy.max_pause_seconds`",
-        "no rebalance is triggered, as it would pause the group for too long",
+        "no rebalance is triggered, because it would pause the group for too long",
     ),
     Reason.TOPIC_DELETED: Refusal(
-        "members own partitions of a deleted topic: Java's cannot commit them and would stop until "
-        "`max.poll.interval.ms` (KAFKA-20959); the members' next rebalance ends that",
-        "a rebalance waits for the members' next one, as they own partitions of a deleted topic",
+        "members own partitions of a deleted topic: Java members cannot commit them and would stop until "
+        "`max.poll.interval.ms` (KAFKA-20959); their next rebalance ends that",
+        "a rebalance waits for the members' next one, because they own partitions of a deleted topic",
     ),
     Reason.OUTSIDE_WINDOW: Refusal("no window of `policy.windows` is open", "a rebalance waits for the next window"),
     Reason.PAUSED: Refusal(
-        "an operator has asked for no rebalance: `samerack pause`",
-        "no rebalance is triggered, as an operator has paused the agent in this group",
+        "an operator has paused rebalances: `samerack pause`",
+        "no rebalance is triggered, because an operator has paused the agent in this group",
     ),
     Reason.BREAKER_OPEN: Refusal(
         "`policy.breaker_failures` rebalances in a row brought too little",
-        "no rebalance is triggered, as the last ones brought too little",
+        "no rebalance is triggered, because the last ones brought too little",
     ),
     Reason.OUT_OF_BUDGET: Refusal(
         "one more comes every `policy.refill_seconds`",
         "a rebalance waits for the budget to refill",
     ),
     Reason.HOURLY_CAP: Refusal(
-        "there were `policy.max_per_hour` in the last hour",
-        "a rebalance waits, as there were enough in the last hour",
+        "the last hour had `policy.max_per_hour` rebalances",
+        "a rebalance waits, because the last hour had enough of them",
     ),
     Reason.MEMBER_MAY_BE_AWAY: Refusal(
         "a member may be dead or restarting: it has not committed lately, and its session may last",

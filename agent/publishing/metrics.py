@@ -46,10 +46,10 @@ class PublishingMetrics:
         )
         self._bytes = gauge("samerack_buffered_record_bytes", "Bytes of the records that wait.")
         self._refused = gauge(
-            "samerack_publishing_refused", "1 while a topic takes no records, by reason.", ["topic", "reason"]
+            "samerack_publishing_refused", "1 while a topic accepts no records, by reason.", ["topic", "reason"]
         )
         self._producers = counter(
-            "samerack_producers_replaced", "Producers that others replaced: after a fatal error, or with new files."
+            "samerack_producers_replaced", "Producers that were replaced, after a fatal error or because files changed."
         )
         for kind in Kind:
             self._published.labels(kind.value)

@@ -180,9 +180,7 @@ class Publisher(Service):
         super().__init__("publishing", retries=_RETRIES)
         asked = settings.publishing
         if asked.topics and not settings.traffic.enabled:
-            raise SettingsError(
-                "publishing: there is nothing to publish while traffic.enabled is false; set it to true"
-            )
+            raise SettingsError("publishing: nothing to publish while traffic.enabled is false; set it to true")
         self._topics = topics_of(settings)
         self._cluster = asked.cluster
         self._cluster_id = cluster_id
@@ -337,6 +335,6 @@ class Publisher(Service):
                 "buffer-full",
                 records=len(self._outbox),
                 bytes=self._outbox.bytes,
-                cure="the oldest go; raise publishing.max_buffered_records and publishing.max_buffered_bytes",
+                cure="the oldest are dropped; raise publishing.max_buffered_records and publishing.max_buffered_bytes",
             )
         self._full = bool(dropped)

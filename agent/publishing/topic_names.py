@@ -15,8 +15,6 @@ def topics_of(settings: Settings) -> dict[Kind, str]:
     """
     asked, events = settings.publishing, settings.events.topic
     if events and events in asked.topics:
-        raise SettingsError(
-            f"events.topic: is {events}, as another topic in publishing is; events need one of their own"
-        )
+        raise SettingsError(f"events.topic: is {events}, like another topic in publishing; events need their own topic")
     topics = {Kind.SAMPLE: asked.traffic_topic, Kind.STATE: asked.states_topic, Kind.EVENT: events}
     return {kind: topic for kind, topic in topics.items() if topic}

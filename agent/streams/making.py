@@ -74,8 +74,8 @@ def _with_racks(
         found.append(client if rack is None else replace(client, rack_id=rack))
     if known:
         warnings.append(
-            f"{known} of {len(found)} clients have no client.rack: the agent knows their racks, but they read from "
-            "leaders only; set client.rack there"
+            f"{known} of {len(found)} clients have no client.rack: the agent knows their racks, but they read only "
+            "from leaders; set their client.rack"
         )
     return found
 
@@ -93,12 +93,13 @@ def _weighed(
     }
     if not weights:
         warnings.append(
-            f"no bytes of {question.application} are measured: each partition counts the same; add it to traffic.groups"
+            f"no bytes of {question.application} are measured, so all partitions count equally; add it to "
+            "traffic.groups"
         )
     elif missing := len(partitions) - len(weights):
         warnings.append(
-            f"the bytes of {missing} of {len(partitions)} partitions are not measured (no consumer commits "
-            "offsets of changelogs): each of them counts as an average one"
+            f"the bytes of {missing} of {len(partitions)} partitions are not measured (no consumer commits offsets of "
+            "changelogs): each counts as an average partition"
         )
     return weighed(question.tasks, configs, weights, assignor=assignor)
 
@@ -108,7 +109,7 @@ def _racks_as_tags(
 ) -> tuple[list[KafkaStreamsState], AssignmentConfigs]:
     """Return the application with racks among the tags that keep copies of a task apart (KIP-708)."""
     if not all(client.rack_id for client in clients):
-        warnings.append("standby: apart has no effect: a client has no rack; set client.rack there")
+        warnings.append("standby: apart has no effect: a client has no rack; set its client.rack")
         return clients, configs
     tagged = [
         replace(client, client_tags={_RACK_TAG: client.rack_id or "", **client.client_tags}) for client in clients
@@ -186,9 +187,9 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
     if any(one.followup_rebalance_deadline == earliest_ms for one in plan.values()):
         warnings += (f"{name} asks for a follow-up rebalance too early: it comes after {MIN_FOLLOWUP_MS // 1000} s",)
     if len(plan) < len(outcome.assignment.assignment):
-        raise PlanError(f"the plan of {name} has a client twice; give each one assignment")
+        raise PlanError(f"the plan of {name} lists a client twice; give each client one assignment")
     if missing := len(state.all_tasks) - _actives(outcome.assignment):
-        raise PlanError(f"the plan of {name} leaves {missing} tasks without an active client; assign all of them")
+        raise PlanError(f"the plan of {name} leaves {missing} tasks without an active client; assign every task")
     return MadePlan(
         question=question,
         assignor=name,
@@ -203,7 +204,7 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
 def _outcome(name: str, state: ApplicationState, rules: PlanRules, *, now_ms: int) -> Outcome:
     run = ASSIGNORS.get(name)
     if run is None:
-        raise PlanError(f"assignor {name!r} is not here; set streams.applications, or one of {', '.join(ASSIGNORS)}")
+        raise PlanError(f"assignor {name!r} is unknown; set streams.applications, or one of {', '.join(ASSIGNORS)}")
     return run(
         Request(
             state=state, now_ms=now_ms, must_preserve_active=rules.must_preserve_active, compatible=rules.compatible

@@ -34,7 +34,7 @@ class StreamsMetrics:
         )
         self._failures = counter(
             "samerack_streams_failures_total",
-            "Questions of applications without a plan, by kind.",
+            "Requests of applications that got no plan, by kind.",
             ["application", "kind"],
         )
         self._fallbacks = counter(
@@ -47,7 +47,7 @@ class StreamsMetrics:
         )
         self._seconds = Histogram(
             "samerack_streams_plan_seconds",
-            "Time from a question to its plan, while the application waits.",
+            "Time from a request to its plan, while the application waits.",
             ["application"],
             buckets=_SECONDS,
             registry=registry,

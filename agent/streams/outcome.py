@@ -47,7 +47,7 @@ def read_outcome(body: bytes) -> Computed:
     if error not in ERRORS:
         raise NoPlanError(HTTPStatus.BAD_REQUEST, f"error: expected one of {', '.join(ERRORS)}")
     if not isinstance(fallback, str | None):
-        raise NoPlanError(HTTPStatus.BAD_REQUEST, "fallback: expected a text or null")
+        raise NoPlanError(HTTPStatus.BAD_REQUEST, "fallback: expected a string or null")
     return Computed(application=application, plan=plan, error=error, fallback=(fallback or "")[:MAX_TEXT])
 
 

@@ -59,8 +59,9 @@ class OwnAssignor:
         for deadline in (one.followup_rebalance_deadline for one in given):
             if deadline is not None and (type(deadline) is not int or deadline < now_ms - _MAX_LATE_MS):
                 raise OwnAssignorError(
-                    f"{self._name}: with_followup_rebalance({deadline!r}): expected whole milliseconds since 1970 that "
-                    f"are not past, {now_ms + 600_000} for in ten minutes; raise TaskAssignmentError for one at once"
+                    f"{self._name}: with_followup_rebalance({deadline!r}): expected whole milliseconds since 1970, not "
+                    f"in the past, such as {now_ms + 600_000} for in ten minutes; raise TaskAssignmentError for one at "
+                    "once"
                 )
         return Outcome(assignment=TaskAssignment(assignment=given))
 

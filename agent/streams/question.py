@@ -77,7 +77,9 @@ def read_question(body: bytes) -> PlanQuestion:
     try:
         given: Any = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise PlanQuestionError(f"the body is no JSON: {error}; post what samerack's TaskAssignor posts") from None
+        raise PlanQuestionError(
+            f"request body is not valid JSON: {error}; post what samerack's TaskAssignor posts"
+        ) from None
     root = _Object(given, "question")
     version = root.get("version", int)
     if version != VERSION:
@@ -104,7 +106,7 @@ class _Object:
         return None if self._value.get(key) is None else self.get(key, kind)
 
 
-_NAMES: Final[Mapping[type, str]] = {int: "a whole number", str: "a text", list: "a list", dict: "an object"}
+_NAMES: Final[Mapping[type, str]] = {int: "a whole number", str: "a string", list: "a list", dict: "an object"}
 
 
 def _is(value: object, kind: type) -> bool:
@@ -156,7 +158,7 @@ class _Reader:
         except AssignmentError as error:
             raise PlanQuestionError(str(error)) from None
         except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
-            raise PlanQuestionError(f"the question has not the form of version {VERSION}: {error!r}") from None
+            raise PlanQuestionError(f"the request does not have the format of version {VERSION}: {error!r}") from None
 
     def _task(self, given: Any, index: int) -> TaskInfo:
         try:
@@ -189,7 +191,7 @@ class _Reader:
     def _clients(self, root: _Object) -> tuple[KafkaStreamsState, ...]:
         given = root.get("clients", list)
         if not given:
-            raise PlanQuestionError("clients: there is none to give tasks to")
+            raise PlanQuestionError("clients: no client to assign tasks to")
         common = self._lags(root.maybe("lags", list) or [])
         clients = tuple(
             self._client(_Object(client, f"clients: number {index}"), common) for index, client in enumerate(given)
@@ -217,7 +219,7 @@ class _Reader:
 
     def _named(self, indices: list[int]) -> frozenset[TaskId]:
         if indices and not (min(indices) >= 0 and _are(indices, int)):
-            raise PlanQuestionError("clients: a task is no index of tasks")
+            raise PlanQuestionError("clients: a task is not an index into tasks")
         return frozenset(map(self._ids.__getitem__, indices))
 
     def _lags(self, pairs: list[list[int]]) -> dict[TaskId, int]:
@@ -225,7 +227,7 @@ class _Reader:
             return {}
         tasks, lags = zip(*pairs, strict=True)
         if min(tasks) < 0:
-            raise PlanQuestionError("lags: a task is no index of tasks")
+            raise PlanQuestionError("lags: a task is not an index into tasks")
         if not _are(lags, int):
             raise PlanQuestionError("lags: expected [[TASK, LAG], ...]")
         return dict(zip(map(self._ids.__getitem__, tasks), lags, strict=True))
@@ -237,7 +239,7 @@ _KNOWN: Final[Mapping[int, bool]] = {0: False, 1: True}
 def _texts(values: Iterable[Any], place: str) -> list[str]:
     texts = list(values)
     if not _are(texts, str):
-        raise PlanQuestionError(f"{place}: expected texts")
+        raise PlanQuestionError(f"{place}: expected strings")
     return texts
 
 

@@ -125,8 +125,8 @@ class StreamsService:
         if deadline - waited < min(_MIN_SECONDS, deadline / 2):
             raise NoPlanError(
                 HTTPStatus.GATEWAY_TIMEOUT,
-                f"the process that plans was ready only {waited:.1f} s after the question; the next rebalance finds it "
-                "ready",
+                f"the planning process was ready only {waited:.1f} s after the request; it will be ready for the next "
+                "rebalance",
             )
         return deadline - waited
 
@@ -167,8 +167,8 @@ class StreamsService:
             NoPlanError: There is none in time.
         """
         if not self._lock.acquire(timeout=seconds):
-            planning = "other plans are under way; raise streams.deadline_seconds, and the jar's own deadline"
-            starting = "the process that plans is still starting; the next rebalance finds it ready"
+            planning = "other plans are in progress; raise streams.deadline_seconds and the jar's own deadline"
+            starting = "the planning process is still starting; it will be ready for the next rebalance"
             raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, planning if self._process.is_ready else starting)
         try:
             if self._is_stopped:
@@ -186,15 +186,15 @@ class StreamsService:
         try:
             found: tuple[Any, ...] = self._process.call(_WORKER, function, *arguments, seconds=seconds)
         except TimeoutError:
-            late = f"no plan within {round(seconds, 1):g} s; raise streams.deadline_seconds, and the jar's own deadline"
+            late = f"no plan within {round(seconds, 1):g} s; raise streams.deadline_seconds and the jar's own deadline"
             raise NoPlanError(HTTPStatus.GATEWAY_TIMEOUT, late) from None
         except EOFError:
-            died = "the process that plans has died; the agent's log may say why"
+            died = "the planning process died; the agent's log may say why"
             raise NoPlanError(HTTPStatus.INTERNAL_SERVER_ERROR, died) from None
         except CallError as error:
             raise NoPlanError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)[:MAX_TEXT]) from None
         except OSError as error:
-            no_room = f"the process that plans cannot start: {error}; give the agent more memory or processes"
+            no_room = f"the planning process cannot start: {error}; give the agent more memory or processes"
             raise NoPlanError(HTTPStatus.INTERNAL_SERVER_ERROR, no_room) from error
         if found[0] >= HTTPStatus.BAD_REQUEST:
             raise NoPlanError(found[0], found[1][:MAX_TEXT])

@@ -166,7 +166,7 @@ def plan(application: str, body: bytes, context: PlanContext) -> Iterator[tuple[
     try:
         question = read_question(body)
         if question.application != application:
-            yield HTTPStatus.BAD_REQUEST, "application: is not the one that the address names"
+            yield HTTPStatus.BAD_REQUEST, "application: does not match the one in the URL"
             return
         if context.racks is None and (rackless := _rackless(question)):
             yield HTTPStatus.CONTINUE, rackless

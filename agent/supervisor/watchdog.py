@@ -124,7 +124,9 @@ class Supervisor:
 
     def _revert(self, code: int) -> bool:
         """Return to the former settings after a worker could not begin with the present ones, if there are any."""
-        if not self._source.revert(f"a process with them ended at once with exit code {code}; the log says why"):
+        if not self._source.revert(
+            f"a process with the new settings exited at once with code {code}; the log says why"
+        ):
             return False
         self._settings = self._source.settings.supervisor
         log.error("settings-reverted", exit_code=code, consequence="the former settings are in force again")
@@ -161,9 +163,9 @@ class Supervisor:
             worker.silence.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
             if worker.silence.is_first:
                 if worker.silence.seconds > _START_SECONDS:
-                    return f"no sign of life within {_START_SECONDS:g} s of its start"
+                    return f"no heartbeat within {_START_SECONDS:g} s of its start"
             elif worker.silence.seconds > HANG_SECONDS:
-                return f"no sign of life for {HANG_SECONDS:g} s"
+                return f"no heartbeat for {HANG_SECONDS:g} s"
             if now - measured > _MEMORY_SECONDS:
                 measured = now
                 if reason := worker.overgrown(self._settings.memory_mib):

@@ -52,13 +52,13 @@ def routes(
         asked = request.query_params
         given, kinds = asked.get("most", str(MAX_ASKED)), asked.getlist("kind")
         if not given.isascii() or not given.isdigit() or len(given) > 9 or not 1 <= int(given) <= MAX_ASKED:
-            return refusal(400, f"most: {given[:20]!r} is no number from 1 to {MAX_ASKED}")
+            return refusal(400, f"most: {given[:20]!r} is not a number from 1 to {MAX_ASKED}")
         if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
-            return refusal(400, f"kind: {unknown[0][:20]!r} is none of {', '.join(get_args(Kind))}")
+            return refusal(400, f"kind: {unknown[0][:20]!r} is not one of {', '.join(get_args(Kind))}")
         try:
             since = float(asked.get("since", "-inf"))
         except ValueError:
-            return refusal(400, f"since: {asked['since'][:20]!r} is no number of seconds since 1970")
+            return refusal(400, f"since: {asked['since'][:20]!r} is not a number of seconds since 1970")
         found = reports.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
         return Response(all_to_json(found), media_type=JSON)
 
@@ -100,4 +100,4 @@ def routes(
 
 
 def _unknown_group(group: str) -> Response:
-    return refusal(404, f"group {group}: the agent has not seen it")
+    return refusal(404, f"group {group}: the agent does not know it")

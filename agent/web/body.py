@@ -63,7 +63,7 @@ class BodyReader:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             raise RequestError(415, f"content-type: expected {JSON}")
         if not self._free:
-            raise RequestError(503, "too many other requests are under way; ask again in a few seconds")
+            raise RequestError(503, "too many other requests are in progress; try again in a few seconds")
         self._free -= 1
         try:
             yield await self._in_time(request)
@@ -75,9 +75,9 @@ class BodyReader:
             async with asyncio.timeout(self._seconds):
                 return await self._parts(request)
         except TimeoutError:
-            raise RequestError(408, f"the body did not arrive within {self._seconds:g} s") from None
+            raise RequestError(408, f"request body did not arrive within {self._seconds:g} s") from None
         except ClientDisconnect:
-            raise RequestError(400, "the body was cut off") from None
+            raise RequestError(400, "request body was cut off") from None
 
     async def _parts(self, request: Request) -> bytes:
         parts: list[bytes] = []
@@ -85,6 +85,6 @@ class BodyReader:
         async for part in request.stream():
             size += len(part)
             if size > self._max_bytes:
-                raise RequestError(413, f"the body has more than {self._max_bytes} bytes")
+                raise RequestError(413, f"request body has more than {self._max_bytes} bytes")
             parts.append(part)
         return b"".join(parts)

@@ -32,7 +32,7 @@ def routes(take: Take) -> Sequence[Route]:
             return refusal(403, refused)
         group = request.query_params.get("group", "")
         if not group:
-            return refusal(400, "no group is named; post to /v1/statistics?group=NAME")
+            return refusal(400, "missing group; post to /v1/statistics?group=NAME")
         try:
             async with bodies.read(request) as body, one_at_a_time:
                 member = await run_in_threadpool(take, group, body, request.query_params.get("member"))

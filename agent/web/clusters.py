@@ -181,7 +181,7 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
     def of_no_cluster(_: Request) -> Response:
         return refusal(
             _NOT_FOUND,
-            f"this agent observes several clusters ({names}): ask {cluster_path('NAME')}/v1/..., in commands with "
+            f"this agent observes several clusters ({names}): use {cluster_path('NAME')}/v1/..., in commands with "
             "--set cluster=NAME",
         )
 

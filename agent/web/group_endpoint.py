@@ -67,4 +67,4 @@ def routes(  # noqa: PLR0913 - an endpoint has these parts
 
 def _unknown(group: str, leaders: Mapping[str, object]) -> Response:
     name = group[:100]
-    return refusal(404, f"group {name!r}: the agent leads none of that name; {nearest(name, leaders.keys())}")
+    return refusal(404, f"group {name!r}: the agent does not lead it; {nearest(name, leaders.keys())}")

@@ -33,7 +33,7 @@ def refused_change(request: Request, cure: str) -> str:
     if host != _LOCAL and not _is_here(host):
         return "host: expected localhost or a loopback address"
     if "origin" in request.headers:
-        return "origin: pages may not ask"
+        return "origin: requests from web pages are not allowed"
     return ""
 
 
@@ -50,7 +50,7 @@ class KnownHosts:
         if scope["type"] == "http":
             host = _host(Request(scope).headers.get("host", ""))
             if not self._is_known(host):
-                reason = f"host: {host[:100]!r} is no name of this agent; add it to web.hosts"
+                reason = f"host: {host[:100]!r} is not a name of this agent; add it to web.hosts"
                 await refusal(403, reason)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

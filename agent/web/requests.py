@@ -66,17 +66,17 @@ def _question(body: bytes) -> tuple[str, _Asked]:
         raise RequestError(400, f"expected an object of {', '.join(sorted(_FIELDS))}")
     group, action, seconds = sent.get("group"), sent.get("action"), sent.get("seconds")
     if not isinstance(group, str) or not isinstance(action, str) or action not in ACTIONS:
-        raise RequestError(400, f"expected group to be a text, and action one of {', '.join(ACTIONS)}")
+        raise RequestError(400, f"expected group to be a string, and action one of {', '.join(ACTIONS)}")
     if seconds is not None and (
         isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_SECONDS
     ):
         raise RequestError(400, f"expected seconds to be a number above 0 and up to {MAX_SECONDS:.0f}, or null")
     by, why = sent.get("by", ""), sent.get("why", "")
     if not isinstance(by, str) or not isinstance(why, str) or max(len(by), len(why)) > MAX_TEXT:
-        raise RequestError(400, f"expected by and why to be texts of up to {MAX_TEXT} characters")
+        raise RequestError(400, f"expected by and why to be strings of up to {MAX_TEXT} characters")
     lead_again = sent.get("lead_again", False)
     if not isinstance(lead_again, bool) or (lead_again and action != Wish.LEAVE):
-        raise RequestError(400, "expected lead_again to be true or false, and true only of a leave")
+        raise RequestError(400, "expected lead_again to be true or false, and true only for a leave")
     return group, _Asked(
         wish=ACTIONS[action],
         seconds=float(seconds) if seconds is not None else None,

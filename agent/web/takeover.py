@@ -49,5 +49,5 @@ def _question(body: bytes) -> tuple[str, bool]:
         raise RequestError(400, "expected an object of group and dry_run")
     group, dry_run = asked.get("group"), asked.get("dry_run", False)
     if not isinstance(group, str) or not isinstance(dry_run, bool):
-        raise RequestError(400, "expected group to be a text, and dry_run true or false")
+        raise RequestError(400, "expected group to be a string, and dry_run true or false")
     return group, dry_run

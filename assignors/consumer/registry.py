@@ -69,18 +69,16 @@ ASSIGNORS: Final = {
         Assignor(name="range", about="exactly Kafka's `range` with racks", assign=_range, as_kafka=True),
         Assignor(
             name="range-optimal",
-            about="keeps partition i of co-partitioned topics on one member, at the fewest reads across racks",
+            about="keeps partition i of co-partitioned topics on one member, with the fewest reads across racks",
             assign=_range_optimal,
             asks_claims=True,
         ),
-        Assignor(
-            name="roundrobin", about="exactly Kafka's; pays no regard to racks", assign=_roundrobin, as_kafka=True
-        ),
+        Assignor(name="roundrobin", about="exactly Kafka's; ignores racks", assign=_roundrobin, as_kafka=True),
         # KIP-54's two goals in their order, with KIP-881's between them if there are racks
-        Assignor(name="sticky", about="as `optimal`; members stop for a rebalance (KIP-54)", assign=_optimal),
+        Assignor(name="sticky", about="like `optimal`; members stop for a rebalance (KIP-54)", assign=_optimal),
         Assignor(
             name="cooperative-sticky",
-            about="as `optimal`; members keep what stays (KIP-429)",
+            about="like `optimal`; members keep what stays (KIP-429)",
             assign=_optimal,
             cooperative=True,
             asks_claims=True,

@@ -65,7 +65,7 @@ def task_id(text: str) -> TaskId:
     name, _, partition = text.rpartition("_")
     topology, separator, subtopology = name.rpartition("__")
     if not (subtopology.isdecimal() and partition.isdecimal()) or (separator and not topology):
-        raise InvalidError(f"task id {text!r} is none; give subtopology and partition, such as 0_1")
+        raise InvalidError(f"invalid task id {text!r}; expected SUBTOPOLOGY_PARTITION, for example 0_1")
     return TaskId(topology=topology, subtopology=int(subtopology), partition=int(partition))
 
 

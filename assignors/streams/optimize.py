@@ -164,7 +164,7 @@ def _scope_of(params: RackAwareOptimizationParams, holders: Iterable[Holder], ki
     if tasks is None:
         tasks = frozenset().union(*(holder.of_type(kind) for holder in holders))
     if unknown := tasks - all_tasks.keys():
-        raise AssignmentError(f"task {min(unknown)} is to be optimised, but is not part of the application")
+        raise AssignmentError(f"task {min(unknown)} should be optimised, but is not part of the application")
     return [task for task in all_tasks if task in tasks]
 
 
@@ -173,7 +173,7 @@ def _gate(
 ) -> tuple[Strategy, Costs] | Obstacle:
     state = params.application_state
     if not scope:
-        return Obstacle(reason=ObstacleKind.NOTHING_TO_OPTIMIZE, message=f"there is no {kind.value} task to optimise")
+        return Obstacle(reason=ObstacleKind.NOTHING_TO_OPTIMIZE, message=f"no {kind.value} task to optimise")
     strategy = strategy_of(state)
     if isinstance(strategy, Obstacle):
         return strategy

@@ -45,7 +45,7 @@ MAX_SCALED: Final = 1_000_000
 """Costs up to which ties are decided by a scale: 10,000 tasks whose partitions weigh 1,000 stay far below 64 bits."""
 
 NOT_ASKED: Final = Obstacle(
-    reason=ObstacleKind.NOTHING_TO_OPTIMIZE, message="this assignor keeps tasks where they are and asks no racks"
+    reason=ObstacleKind.NOTHING_TO_OPTIMIZE, message="this assignor keeps tasks where they are and ignores racks"
 )
 
 

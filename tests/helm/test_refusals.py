@@ -48,7 +48,7 @@ _SIDECAR: dict[str, Any] = {"shape": "sidecar"}
 _PIPELINE: dict[str, Any] = {"enabled": True, "image": {"repository": "spark"}}
 
 RULES: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"config": {"clusters": _EAST}}, "config.groups: an agent of several clusters (config.clusters) leads none"),
+    ({"config": {"clusters": _EAST}}, "config.groups: an agent of several clusters (config.clusters) leads no groups"),
     ({**_SIDECAR, "config": {"groups": [], "clusters": _EAST}}, "observe several with shape: leader"),
     (
         {"config": {"clusters": {"east": {"kafka": {"sasl.password": "x"}}}}},
@@ -94,7 +94,7 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({**_SIDECAR, "replicas": 2}, "replicas is for shape: leader"),
     ({"replicas": 2, "config": {"election": {"group": ""}}}, "config.election.group is empty"),
-    ({"replicas": 2, "state": {"existingClaim": "kept"}}, "set replicas to 1, or leave state.existingClaim out"),
+    ({"replicas": 2, "state": {"existingClaim": "kept"}}, "set replicas to 1, or remove state.existingClaim"),
     ({**_SIDECAR, "state": {"existingClaim": "kept"}}, "state.existingClaim is for shape: leader"),
     ({"monitoring": {kind: {"enabled": True} for kind in ("podMonitor", "serviceMonitor")}}, "keep one"),
     ({"config": {"web": {"port": 0}}}, "config.web.port is 0"),
@@ -109,7 +109,7 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     ({**_SIDECAR, "monitoring": {"serviceMonitor": {"enabled": True}}}, "set monitoring.podMonitor instead"),
     (
         {"service": {"enabled": False}, "monitoring": {"serviceMonitor": {"enabled": True}}},
-        "set it to true, or take monitoring.podMonitor",
+        "set it to true, or use monitoring.podMonitor",
     ),
     ({"pipeline": {"enabled": True}}, "pipeline.image.repository is empty"),
     ({"pipeline": _PIPELINE}, "set config.pipeline.tables to an address in an object store, or pipeline.volume"),

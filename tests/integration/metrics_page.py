@@ -24,7 +24,7 @@ _HISTOGRAM: Final = ("_bucket", "_count", "_sum")
 _HEAD: Final = """
 ## Every metric
 
-Name, type, labels and meaning. What is not known has no series. [A sample of each](metrics.txt) is from an agent that
+Name, type, labels and meaning. Unknown values have no series. [A sample of each](metrics.txt) is from an agent that
 leads the group `orders` and observes `reports`.
 
 """

@@ -101,7 +101,7 @@ def test_each_is_measured_and_none_harms_another(scenario: Scenario, west: Scena
         assert sent["samerack_up", frozenset({("cluster", "gone")})] == 0
         page = agent.get("/")[1]
         assert f'<a href="clusters/east/group?name={scenario.group}">' in page
-        assert "Without gone, closed, of which that is not known." in page
+        assert "Without gone, closed, for which this is unknown." in page
         done = subprocess.run(
             ["promtool", "check", "metrics"],
             input=agent.get("/metrics")[1],

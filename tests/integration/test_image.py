@@ -120,7 +120,7 @@ def test_probes_show_when_kafka_is_away(pods: Pods) -> None:
     assert code == 1
     assert "/readyz answers 503: watch: " in output
     (unreachable,) = logged(agent, "kafka-unreachable")
-    assert "the name service gives no answer for node-9 within 1 s" in unreachable["error"]
+    assert "DNS does not answer for node-9 within 1 s" in unreachable["error"]
     assert not logged(agent, "worker-died")
     code, output = execute(agent, SAMERACK, "health", "-s", "web.port=9999")
     assert (code, output) == (1, "samerack: no agent answers: http://127.0.0.1:9999: Connection refused\n")

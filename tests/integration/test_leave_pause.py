@@ -76,7 +76,7 @@ def test_an_agent_that_was_asked_to_leave_leads_again(scenario: Scenario) -> Non
     if agent.role() == "following":
         agent.wait(lambda: "since the end of" in agent.get("/readyz")[1], "it says since when it follows")
     answer = _ask(scenario, agent, "leave", "--for", "1s", "--lead-again")
-    assert answer["after"].endswith("takes the lead over as soon as the policy allows")
+    assert answer["after"].endswith("takes over as leader as soon as the policy allows")
     agent.wait_role("leading")
     scenario.wait_settled(cross_rack=0)
     assert "since the end of" not in agent.get("/readyz")[1]

@@ -87,4 +87,4 @@ def test_a_group_that_is_not_there_is_an_error(scenario: Scenario) -> None:
     """A missing group gives one line with the error, and exit code 1."""
     answer = _plan(scenario, scenario.group)
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert answer.stderr.startswith(f"samerack: group {scenario.group}: does not exist; groups of these brokers, th")
+    assert answer.stderr.startswith(f"samerack: group {scenario.group}: does not exist on these brokers; closest")

@@ -56,7 +56,7 @@ WRONG: Final = {
         "do not offer SASL PLAIN there; set kafka.sasl.mechanism",
     ),
     "expired certificate": ("EXPIRED", {}, "the broker's certificate has expired; renew it on the broker"),
-    "host name": ("OTHERNAME", {}, "the broker's certificate is for another host name; name brokers in"),
+    "host name": ("OTHERNAME", {}, "the broker's certificate is for another host name; use the certificates' names in"),
     "authority": ("STRANGER", {}, "signed by an authority that is not trusted here; set kafka.ssl.ca.location"),
     "no own certificate": ("MTLS", {}, "refuse the agent's certificate"),
     "own certificate expired": ("MTLS", {"own": "expired"}, "refuse the agent's certificate"),

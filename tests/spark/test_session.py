@@ -85,5 +85,5 @@ def test_a_master_that_nobody_answers_for_is_reported_at_once(pipeline_settings:
 def test_a_word_that_is_no_master_is_reported(pipeline_settings: PipelineSettings) -> None:
     """A misspelt master is wrong input, reported before Java starts."""
     wrong = pipeline_settings.model_copy(update={"master": "lcoal[2]"})
-    with pytest.raises(SettingsError, match=r"pipeline\.master: 'lcoal\[2\]' is no address of a Spark master"):
+    with pytest.raises(SettingsError, match=r"pipeline\.master: 'lcoal\[2\]' is not a Spark master address"):
         start(wrong)

@@ -66,7 +66,7 @@ def test_an_absurd_timestamp_is_reported_with_its_cure(spark: SparkSession, boot
 def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:
     """A setting without a counterpart in Spark's client, and an invalid value, end with exit code 2."""
     for key, value, words in (
-        ("kafka.ssl.crl.location", "x", "has no counterpart"),
+        ("kafka.ssl.crl.location", "x", "has no equivalent"),
         ("pipeline.lost_records", "perhaps", "pipeline.lost_records: "),
     ):
         source = Source(bootstrap="127.0.0.1:1", traffic="t", states="s")

@@ -160,7 +160,7 @@ def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, mad
     """A stream without its position would count twice; with empty tables it may start."""
     tables.check_checkpoint(spark, made)
     tables.append(sums(spark, ("a", 1)), made, "traffic_by_minute")
-    with pytest.raises(AgentError, match=r"no checkpoint of theirs at .*/_checkpoint: .* pipeline\.checkpoint"):
+    with pytest.raises(AgentError, match=r"their checkpoint is not at .*/_checkpoint: .* pipeline\.checkpoint"):
         tables.check_checkpoint(spark, made)
     (Path(made.tables) / "_checkpoint").mkdir()
     (Path(made.tables) / "_checkpoint" / "metadata").touch()

@@ -54,7 +54,7 @@ def test_what_is_no_state_is_a_row_with_the_reason(rows: DataFrame) -> None:
     """Other rows are not affected."""
     errors = [row.error for row in rows.where(F.col("error").isNotNull()).collect()]
     assert len(errors) == 2
-    assert all(error.startswith("no state: ") for error in errors)
+    assert all(error.startswith("not a valid state: ") for error in errors)
 
 
 def test_a_state_that_contradicts_itself_fails_alone(spark: SparkSession) -> None:

@@ -23,17 +23,17 @@ release is called. */}}
 {{- $monitoring := .Values.monitoring -}}
 {{- if eq .Values.shape "sidecar" -}}
 {{- if and (or $monitoring.podMonitor.enabled $monitoring.annotations) (not (include "samerack.reachable" .)) -}}
-{{- fail "monitoring is to scrape sidecars, whose port is on loopback; set config: {web: {host: 0.0.0.0}}" -}}
+{{- fail "monitoring cannot scrape sidecars, because their port is on loopback; set config: {web: {host: 0.0.0.0}}" -}}
 {{- end -}}
 {{- if and $monitoring.podMonitor.enabled (not $monitoring.podMonitor.selector) -}}
 {{- fail "monitoring.podMonitor.selector is empty; give the labels of your application's pods" -}}
 {{- end -}}
 {{- if $monitoring.serviceMonitor.enabled -}}
-{{- fail "monitoring.serviceMonitor is for shape: leader, as sidecars have no Service of the chart's; set monitoring.podMonitor instead" -}}
+{{- fail "monitoring.serviceMonitor is for shape: leader, because the chart gives sidecars no Service; set monitoring.podMonitor instead" -}}
 {{- end -}}
 {{- end -}}
 {{- if and $monitoring.serviceMonitor.enabled (not .Values.service.enabled) -}}
-{{- fail "monitoring.serviceMonitor scrapes what is behind the Service, and service.enabled is false; set it to true, or take monitoring.podMonitor" -}}
+{{- fail "monitoring.serviceMonitor scrapes through the Service, but service.enabled is false; set it to true, or use monitoring.podMonitor" -}}
 {{- end -}}
 {{- if and $monitoring.serviceMonitor.enabled $monitoring.podMonitor.enabled -}}
 {{- fail "monitoring.serviceMonitor and monitoring.podMonitor are both enabled: every agent would be scraped and counted twice; keep one" -}}

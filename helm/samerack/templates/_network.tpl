@@ -51,11 +51,11 @@
 {{- $hidden := include "samerack.fromVariable" (dict "root" . "key" "bootstrap.servers") -}}
 {{- $known := or .Values.config.clusters (dig "kafka" "bootstrap.servers" "" .Values.config) -}}
 {{- if and (or $hidden (not $known)) (not .Values.networkPolicy.kafkaPorts) -}}
-{{- fail "networkPolicy is enabled, and bootstrap.servers comes from a Secret, a variable or a ConfigMap of yours, so that the chart does not know the brokers' ports; name them: networkPolicy: {kafkaPorts: [9093]}" -}}
+{{- fail "networkPolicy is enabled, but bootstrap.servers comes from a Secret, a variable or your own ConfigMap, so the chart does not know the brokers' ports; set them: networkPolicy: {kafkaPorts: [9093]}" -}}
 {{- end -}}
 {{- $hidden = include "samerack.fromVariable" (dict "root" . "key" "sasl.oauthbearer.token.endpoint.url") -}}
 {{- if and (include "samerack.fetchesTokens" .) (not .Values.networkPolicy.tokenPorts) (or $hidden (eq (include "samerack.tokenPorts" .) "[]")) -}}
-{{- fail "networkPolicy is enabled, and the agent fetches tokens (OAUTHBEARER) from an endpoint that is not in config.kafka, so that the chart does not know its port; name it: networkPolicy: {tokenPorts: [443]}" -}}
+{{- fail "networkPolicy is enabled, but the agent fetches tokens (OAUTHBEARER) from an endpoint that is not in config.kafka, so the chart does not know its port; set it: networkPolicy: {tokenPorts: [443]}" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -25,15 +25,15 @@ rollingUpdate:
 
 {{- define "samerack.validateRollout" -}}
 {{- if and .Values.state.existingClaim (ne .Values.shape "leader") -}}
-{{- fail "state.existingClaim is for shape: leader; in the pods of an application each sidecar has a place of its own: leave it out" -}}
+{{- fail "state.existingClaim is for shape: leader; in an application's pods each sidecar has its own volume: remove it" -}}
 {{- end -}}
 {{- if and .Values.state.existingClaim (gt (int .Values.replicas) 1) -}}
-{{- fail "replicas is 2 and state.existingClaim is set: the second agent could not start where the first one has the volume; set replicas to 1, or leave state.existingClaim out: then each pod has a place of its own" -}}
+{{- fail "replicas is 2 and state.existingClaim is set: the second agent could not start while the first one has the volume; set replicas to 1, or remove state.existingClaim: then each pod has its own volume" -}}
 {{- end -}}
 {{- $because := include "samerack.aloneBecause" . -}}
 {{- if and $because .Values.updateStrategy (ne (get .Values.updateStrategy "type" | default "RollingUpdate") "Recreate") -}}
 {{- if not (has (dig "rollingUpdate" "maxSurge" "25%" .Values.updateStrategy | toString) (list "0" "0%")) -}}
-{{- fail (printf "updateStrategy starts the new pod before the old one ends, and %s; leave it out (Recreate), or set updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}" $because) -}}
+{{- fail (printf "updateStrategy starts the new pod before the old one ends, and %s; remove it (Recreate), or set updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}" $because) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

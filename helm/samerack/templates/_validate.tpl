@@ -18,11 +18,11 @@ and on monitoring stand with what they are about. */}}
 {{- end -}}
 {{- range $place, $repository := dict "image" .Values.image.repository "pipeline.image" .Values.pipeline.image.repository -}}
 {{- if contains "@" $repository -}}
-{{- fail (printf "%s.repository has a digest in it; give them apart: repository: %s, digest: %s" $place (regexReplaceAll "(:[^:/@]*)?@.*$" $repository "") (regexReplaceAll "^[^@]*@" $repository "")) -}}
+{{- fail (printf "%s.repository has a digest in it; set them separately: repository: %s, digest: %s" $place (regexReplaceAll "(:[^:/@]*)?@.*$" $repository "") (regexReplaceAll "^[^@]*@" $repository "")) -}}
 {{- end -}}
 {{- $tag := regexFind ":[^:/]*$" $repository -}}
 {{- if $tag -}}
-{{- fail (printf "%s.repository ends with a tag; give them apart: repository: %s, tag: %q" $place (trimSuffix $tag $repository) (trimPrefix ":" $tag)) -}}
+{{- fail (printf "%s.repository ends with a tag; set them separately: repository: %s, tag: %q" $place (trimSuffix $tag $repository) (trimPrefix ":" $tag)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -32,12 +32,12 @@ and on monitoring stand with what they are about. */}}
 {{- range $place, $part := merge (dict "config.pipeline.conf" (dig "pipeline" "conf" (dict) .Values.config)) (include "samerack.kafkaSettings" . | fromJson) -}}
 {{- range $key, $_ := $part -}}
 {{- if regexMatch "(?i)(password|secret|jaas|\\.pem$|\\.token$)" $key -}}
-{{- fail (printf "%s.%s would stand in a ConfigMap for everybody to read; put it into a Secret and name that in %s" $place $key (ternary (printf "kafka.secrets: {%s: {name: SECRET, key: KEY}}" $key) "extraEnv" (eq $place "config.kafka"))) -}}
+{{- fail (printf "%s.%s would be in a ConfigMap for everyone to read; put it into a Secret and name that in %s" $place $key (ternary (printf "kafka.secrets: {%s: {name: SECRET, key: KEY}}" $key) "extraEnv" (eq $place "config.kafka"))) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if regexMatch "://[^/\\s\"'@]+:[^/\\s\"'@]+@" (toYaml .Values.config) -}}
-{{- fail "config has a URL with a password in it, which would stand in a ConfigMap for everybody to read; put that setting into a Secret, as a variable that extraEnv takes from there" -}}
+{{- fail "config has a URL with a password in it, which would be in a ConfigMap for everyone to read; put that setting into a Secret, and take it from there as a variable in extraEnv" -}}
 {{- end -}}
 {{- range $place, $variables := dict "extraEnv" .Values.extraEnv "pipeline.extraEnv" .Values.pipeline.extraEnv -}}
 {{- range $variables -}}
@@ -45,7 +45,7 @@ and on monitoring stand with what they are about. */}}
 {{- $named := regexMatch "(?i)(password|passwd|secret|secret_key|access_key|token|jaas_config|_pem)$" (get . "name" | toString) -}}
 {{- $inside := regexMatch "(?i)(password|secret|jaas\\.config|\\.pem)[\"']?\\s*:" $value -}}
 {{- if and $value (or $named $inside) (not (contains "$(" $value)) -}}
-{{- fail (printf "%s: the value of %s would stand in the pod for everybody to read; put it into a Secret, and write valueFrom: {secretKeyRef: {name: SECRET, key: KEY}} instead of value" $place .name) -}}
+{{- fail (printf "%s: the value of %s would be in the pod for everyone to read; put it into a Secret, and write valueFrom: {secretKeyRef: {name: SECRET, key: KEY}} instead of value" $place .name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -58,7 +58,7 @@ and on monitoring stand with what they are about. */}}
 {{- fail "config.kafka: bootstrap.servers is missing; give config: {kafka: {bootstrap.servers: HOST:PORT}}" -}}
 {{- end -}}
 {{- if and .Values.config.clusters .Values.config.groups -}}
-{{- fail "config.groups: an agent of several clusters (config.clusters) leads none; install one release for each cluster to lead" -}}
+{{- fail "config.groups: an agent of several clusters (config.clusters) leads no groups; install one release per cluster to lead" -}}
 {{- end -}}
 {{- if and .Values.config.clusters (ne .Values.shape "leader") -}}
 {{- fail "config.clusters: a sidecar is beside consumers of one cluster; observe several with shape: leader" -}}
@@ -70,19 +70,19 @@ and on monitoring stand with what they are about. */}}
 {{- fail "replicas is for shape: leader; a sidecar runs once in every pod of its application" -}}
 {{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (hasKey .Values.config "election") (not (dig "election" "group" "samerack" .Values.config)) -}}
-{{- fail "replicas is 2 and config.election.group is empty: two agents would fence each other; name a group for their election, or set replicas to 1" -}}
+{{- fail "replicas is 2 and config.election.group is empty: two agents would fence each other; set a group for their election, or set replicas to 1" -}}
 {{- end -}}
 {{- if eq (dig "web" "port" 9464 .Values.config | int) 0 -}}
-{{- fail "config.web.port is 0, which takes any free port; probes and Prometheus need one that they know" -}}
+{{- fail "config.web.port is 0, which picks any free port; probes and Prometheus need a fixed one" -}}
 {{- end -}}
 {{- if and (eq .Values.shape "leader") (not (include "samerack.reachable" .)) -}}
-{{- fail "config.web.host is loopback: the probes of the kubelet could not reach the agent; leave it out (0.0.0.0), or use :: for IPv6" -}}
+{{- fail "config.web.host is loopback: the kubelet's probes could not reach the agent; remove it (0.0.0.0), or use :: for IPv6" -}}
 {{- end -}}
 {{- if and .Values.kafka.tls.certificate (not .Values.kafka.tls.key) -}}
-{{- fail "kafka.tls.certificate is set and kafka.tls.key is not; a certificate of the agent's own needs its key" -}}
+{{- fail "kafka.tls.certificate is set but kafka.tls.key is not; a client certificate needs its key" -}}
 {{- end -}}
 {{- if and (ne .Values.shape "leader") (include "samerack.asksApi" .) .Values.rbac.create (not .Values.serviceAccount.name) -}}
-{{- fail "config.pod asks the Kubernetes API, and serviceAccount.name is empty; name the service account that your application's pods run as" -}}
+{{- fail "config.pod uses the Kubernetes API, but serviceAccount.name is empty; name the service account of your application's pods" -}}
 {{- end -}}
 {{- end -}}
 
@@ -93,10 +93,10 @@ and on monitoring stand with what they are about. */}}
 {{- fail "pipeline.image.repository is empty; name an image with samerack[pipeline], Java 17 or newer and the jars of Spark" -}}
 {{- end -}}
 {{- if not (or (include "samerack.volumeFolder" .) (dig "pipeline" "tables" "" .Values.config) (include "samerack.hasOtherSources" .)) -}}
-{{- fail "pipeline: the tables have no place; set config.pipeline.tables to an address in an object store, or pipeline.volume" -}}
+{{- fail "pipeline: there is nowhere to store the tables; set config.pipeline.tables to an address in an object store, or pipeline.volume" -}}
 {{- end -}}
 {{- if and $pipeline.report.enabled (not (include "samerack.volumeFolder" .)) -}}
-{{- fail "pipeline.report: its page has no place; set pipeline.volume, or pipeline.report.enabled to false" -}}
+{{- fail "pipeline.report: there is nowhere to store its page; set pipeline.volume, or pipeline.report.enabled to false" -}}
 {{- end -}}
 {{- if and $pipeline.serviceAccount.create (include "samerack.createsAccount" .) (eq (include "samerack.pipelineAccountName" .) (include "samerack.serviceAccountName" .)) -}}
 {{- fail "serviceAccount and pipeline.serviceAccount have the same name; set pipeline.serviceAccount.create to false to share one account, or give them two names" -}}

@@ -75,7 +75,9 @@ def _read(content: bytes, where: str) -> Token:
         text = str(answer["access_token"])
         seconds = float(answer["expires_in"]) if "expires_in" in answer else _life(text)
     except (ValueError, KeyError, TypeError, IndexError):
-        raise TokenError(f"{where}: its answer has no access_token with an end; is it a token endpoint?") from None
+        raise TokenError(
+            f"{where}: its response lacks an access_token with an expiry; is it a token endpoint?"
+        ) from None
     return Token(text=text, seconds=seconds)
 
 

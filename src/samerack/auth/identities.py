@@ -137,9 +137,9 @@ def _client_credentials(kafka: Mapping[str, str]) -> ClientCredentials:
         raise SettingsError(f"kafka.{METHOD}: set it to oidc: tokens are fetched from kafka.{ENDPOINT}")
     missing = [key for key in (ENDPOINT, CLIENT, SECRET) if not kafka.get(key)]
     if missing:
-        raise SettingsError(f"kafka.{missing[0]}: is missing; tokens are fetched with {ENDPOINT}, {CLIENT}, {SECRET}")
+        raise SettingsError(f"kafka.{missing[0]}: is missing; fetching tokens needs {ENDPOINT}, {CLIENT}, {SECRET}")
     if CONFIG in kafka:
-        raise SettingsError(f"kafka.{CONFIG}: says nothing where tokens come from kafka.{ENDPOINT}; leave it out")
+        raise SettingsError(f"kafka.{CONFIG}: has no effect when tokens come from kafka.{ENDPOINT}; remove it")
     return ClientCredentials(
         endpoint=_url(kafka[ENDPOINT]),
         client_id=kafka[CLIENT],
@@ -158,7 +158,7 @@ def _aws(kafka: Mapping[str, str], environment: Mapping[str, str]) -> AwsIdentit
     region = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
     if not _REGION.fullmatch(region):
         raise SettingsError(
-            f"kafka.{CONFIG}: is missing, and neither the brokers' names nor AWS_REGION say the region; set it to "
+            f"kafka.{CONFIG}: is missing, and neither the broker names nor AWS_REGION give the region; set it to "
             "region=REGION, such as region=eu-central-1"
         )
     return AwsIdentity(region=region, authority=kafka.get(AUTHORITY, ""))
@@ -168,7 +168,7 @@ def _of_metadata(kafka: Mapping[str, str]) -> Identity:
     kind = kafka[METADATA]
     if kind not in _METADATA:
         raise SettingsError(
-            f"kafka.{METADATA}: {kind!r} is none of {', '.join(_METADATA)}; for Amazon MSK set sasl.mechanism to "
+            f"kafka.{METADATA}: {kind!r} is not one of {', '.join(_METADATA)}; for Amazon MSK set sasl.mechanism to "
             f"{AWS_MSK_IAM}"
         )
     if kafka.get(METHOD) != "oidc":
@@ -210,8 +210,8 @@ def _azure_scope(kafka: Mapping[str, str]) -> str:
     found = sorted({host for host in _hosts(kafka) if _AZURE_HOST.fullmatch(host)})
     if len(found) != 1:
         raise SettingsError(
-            f"kafka.{SCOPE}: is missing, and bootstrap.servers name no one namespace of Event Hubs; set it to whom the "
-            "tokens are for, such as https://NAMESPACE.servicebus.windows.net/.default"
+            f"kafka.{SCOPE}: is missing, and bootstrap.servers does not name exactly one Event Hubs namespace; set it "
+            "to the audience of the tokens, such as https://NAMESPACE.servicebus.windows.net/.default"
         )
     return f"https://{found[0]}/.default"
 
@@ -227,16 +227,17 @@ def _check_keys(kafka: Mapping[str, str], known: AbstractSet[str], what: str) ->
     """Refuse keys that have no effect, and connections without TLS, on which a token could be read and reused."""
     strange = sorted(KEYS.intersection(kafka) - known - {EXTENSIONS})
     if strange:
-        raise SettingsError(f"kafka.{strange[0]}: has no effect with {what}; leave it out")
+        raise SettingsError(f"kafka.{strange[0]}: has no effect with {what}; remove it")
     if (protocol := kafka.get("security.protocol", "")).upper() != "SASL_SSL":
         raise SettingsError(
-            f"kafka.security.protocol: {protocol or 'is missing'}; {what} needs SASL_SSL: who reads a token can use it"
+            f"kafka.security.protocol: {protocol or 'is missing'}; {what} needs SASL_SSL: anyone who reads a token can "
+            "use it"
         )
 
 
 def _url(text: str) -> str:
     if not text.startswith(("https://", "http://")):
-        raise SettingsError(f"kafka.{ENDPOINT}: {text!r} is no URL that begins with https://")
+        raise SettingsError(f"kafka.{ENDPOINT}: {text!r} is not a URL that begins with https://")
     return text
 
 
@@ -250,7 +251,7 @@ def _region_of(kafka: Mapping[str, str]) -> str:
     regions = sorted({found.group(1) for host in _hosts(kafka) if (found := _AWS_HOST.search(host))})
     if len(regions) > 1:
         raise SettingsError(
-            f"kafka.bootstrap.servers: are in several regions ({', '.join(regions)}); name brokers of one cluster"
+            f"kafka.bootstrap.servers: are in several regions ({', '.join(regions)}); list brokers of one cluster only"
         )
     return regions[0] if regions else ""
 

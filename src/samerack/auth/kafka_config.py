@@ -28,7 +28,7 @@ _ON: Final = frozenset({"true", "t", "1"})
 
 def _one_of(text: str, values: Collection[str]) -> str:
     if text not in values:
-        raise ValueError(f"is none of {', '.join(values)}")
+        raise ValueError(f"is not one of {', '.join(values)}")
     return text
 
 
@@ -52,11 +52,11 @@ def _mechanism(text: str) -> str:
     mechanism = text.upper()
     if mechanism == _KERBEROS:
         raise ValueError(
-            "is Kerberos, and librdkafka is built without it in confluent-kafka's packages; use SCRAM-SHA-512, "
-            "OAUTHBEARER, or TLS with a certificate of the agent's own"
+            "is Kerberos, which confluent-kafka's builds of librdkafka lack; use SCRAM-SHA-512, OAUTHBEARER, or TLS "
+            "with a client certificate for the agent"
         )
     if mechanism not in MECHANISMS:
-        raise ValueError(f"is not a mechanism of the client that leads groups; it knows {', '.join(MECHANISMS)}")
+        raise ValueError(f"is not supported by the client that leads groups; it supports {', '.join(MECHANISMS)}")
     return identities.OAUTHBEARER if mechanism == identities.AWS_MSK_IAM else mechanism
 
 
@@ -213,7 +213,7 @@ def _provider(kafka: Mapping[str, str]) -> Tokens:
 
     who = identities.identity(kafka)
     if who is None:
-        raise SettingsError("kafka.sasl.mechanism: is none that has tokens; set it to OAUTHBEARER")
+        raise SettingsError("kafka.sasl.mechanism: does not use tokens; set it to OAUTHBEARER")
     return tokens(who, identities.extensions(kafka))
 
 
@@ -268,7 +268,7 @@ def wrong_key(key: str, place: str = "kafka") -> str:
         return ""
     hint = nearest(key, place) or "; keys are librdkafka's (docs/configuration.md)"
     if key.startswith(_SECURED_BY):
-        return f"the client that leads groups has no counterpart{hint}"
+        return f"the client that leads groups has no equivalent{hint}"
     return f"no such setting{hint}"
 
 

@@ -21,7 +21,7 @@ _JSON: Final = {"content-type": "application/json"}
 
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", help="Address of the agent; web.host:web.port without it.", show_default=False),
+    typer.Option("--url", help="Address of the agent; default: web.host:web.port.", show_default=False),
 ]
 
 
@@ -69,8 +69,8 @@ def check_cluster(base: str, settings: Settings) -> None:
         raise refusal(base, answer) from None
     if not is_same_cluster(servers_of(settings), of):
         raise AgentError(
-            f"{base}: the agent there is of the cluster at {of}, and --bootstrap-servers names none of its brokers; "
-            "give --url or web.port of an agent of that cluster"
+            f"{base}: the agent there observes the cluster at {of}, and --bootstrap-servers names none of its brokers; "
+            "give --url or web.port of an agent of the other cluster"
         )
 
 
@@ -88,7 +88,7 @@ def post(base: str, path: str, body: dict[str, object]) -> HttpAnswer:
 
 
 def _nobody(error: NoAnswerError) -> AgentError:
-    return AgentError(f"{error}; no agent answers there: give --url or web.port, on the agent's machine")
+    return AgentError(f"{error}; no agent answers there; give --url or web.port, and run this on the agent's machine")
 
 
 def get(base: str, path: str) -> HttpAnswer:

@@ -46,9 +46,9 @@ _SAID: Final = ("role", "trouble", "paused")
 
 WindowOption = Annotated[
     float,
-    typer.Option("--window", "-w", min=1.0, max=3600.0, help="Seconds to measure where no agent is asked."),
+    typer.Option("--window", "-w", min=1.0, max=3600.0, help="Seconds to measure if no agent is asked."),
 ]
-MeasureOption = Annotated[bool, typer.Option("--measure", help="Measure even where an agent runs.")]
+MeasureOption = Annotated[bool, typer.Option("--measure", help="Measure even if an agent is running.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +116,8 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
         if _same_cluster(where, decoded.bootstrap):
             if not decoded.brokers and not decoded.findings:  # which would look like a sound cluster
                 raise AgentError(
-                    f"the agent at {where.url} has not measured the cluster yet; {command('health', '--ready')} says "
-                    "whether it reaches the brokers, and --measure with --bootstrap-servers does without it"
+                    f"the agent at {where.url} has not measured the cluster yet; {command('health', '--ready')} shows "
+                    "whether it reaches the brokers, and --measure with --bootstrap-servers works without it"
                 )
             return decoded, _origin(where)
     with _measuring(where, window) as measuring:
@@ -183,7 +183,7 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
         answer = _asked(where, f"/v1/racks?group={quote(group, safe='')}")
         decoded = host_racks.from_json(answer) if answer is not None else None
     except AgentError as error:
-        return NO_HOSTS, f"racks that only the agent knows are not in it: {error}"
+        return NO_HOSTS, f"without the racks that only the agent knows: {error}"
     return (decoded.hosts() if decoded is not None and _same_cluster(where, decoded.bootstrap) else NO_HOSTS), ""
 
 
@@ -218,8 +218,8 @@ def _origin(where: AgentPlace) -> str:
     """Return where an agent's figures are from; warn of settings of the command line that are not in them."""
     if unused := [key for key in where.assigned if not key.startswith(_OF_COMMAND)]:
         typer.echo(
-            f"samerack: {', '.join(unused)}: not used, as the agent at {where.url} counts by its own settings; "
-            "--measure measures by those given here",
+            f"samerack: {', '.join(unused)}: not used, because the agent at {where.url} uses its own settings; "
+            "--measure uses those given here",
             err=True,
         )
     return f"measured by the agent at {where.url}"
@@ -227,14 +227,14 @@ def _origin(where: AgentPlace) -> str:
 
 def _measured_here(where: AgentPlace, answer: bytes | None) -> str:
     if answer:
-        return f"measured by this command, as the agent at {where.url} is of another cluster"
+        return f"measured by this command, because the agent at {where.url} observes another cluster"
     return "measured by this command"
 
 
 def _measuring(where: AgentPlace, seconds: float, *, replication: bool = False) -> Measuring:
     if not servers_of(where.settings):
         raise SettingsError(
-            f"no agent answers at {where.url}, and no cluster is named to measure; give --bootstrap-servers, "
+            f"no agent answers at {where.url}, and there is no cluster to measure; give --bootstrap-servers, "
             "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or kafka: {bootstrap.servers: HOST:PORT} in the file"
         )
     return Measuring(where.settings, seconds=seconds, replication=replication)

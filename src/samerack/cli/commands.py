@@ -31,18 +31,17 @@ class Command(NamedTuple):
 COMMANDS: Final[Mapping[str, Command]] = {
     "verify": Command(
         "cli.verify",
-        "Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.",
+        "Find what makes traffic cross racks unnecessarily: brokers, members, racks, assignors, replicas, permissions.",
         failure_code=3,
     ),
     "cost": Command("cli.cost", "Show what consumer groups read across racks, from whom, and what it costs a month."),
     "plan": Command(
         "cli.plan",
-        "Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.",
+        "Show the current and the best assignment of a live group: cross-rack partitions and moves, per member.",
     ),
     "run": Command(
         "cli.run",
-        "Watch the cluster, lead the given groups, rebalance them when racks make it worth it. Ends on SIGTERM or "
-        "Ctrl-C.",
+        "Watch the cluster, lead groups and rebalance them when racks make it worthwhile. Stops on SIGTERM or Ctrl-C.",
         light=True,
     ),
     "lag": Command(
@@ -51,19 +50,19 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "lead": Command(
         "cli.lead",
-        "Have the running agent become the leader of a group now, instead of when its leader leaves.",
+        "Make the running agent the leader of a group now, instead of when the group's leader leaves.",
     ),
     "leave": Command(
         "cli.requests",
-        "Have the running agent leave a group at once and stay out of it, while it goes on measuring.",
+        "Make the running agent leave a group at once and stay out, while it keeps measuring.",
     ),
     "pause": Command(
         "cli.requests",
-        "Have the running agent start no rebalance of a group for racks or traffic, while it goes on leading it.",
+        "Stop the running agent from rebalancing a group for racks or traffic, while it keeps leading it.",
     ),
     "resume": Command(
         "cli.requests",
-        "End `samerack leave` and `samerack pause` of a group at once: the agent does there what its settings say.",
+        "End `samerack leave` or `samerack pause` of a group at once: the agent follows its settings again.",
     ),
     "events": Command(
         "cli.events",
@@ -71,12 +70,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "rack": Command(
         "cli.rack",
-        "Print the rack of this pod, and how it was found; or write it where an application reads it.",
+        "Print the rack of this pod and where it came from, or write it to a file for an application.",
         light=True,
     ),
     "health": Command(
         "cli.health",
-        "Ask the agent on this machine (at web.host:web.port) how it is: exit code 0 when well, 1 with what is wrong.",
+        "Check the agent on this machine (at web.host:web.port): exit code 0 if healthy, else 1 and what is wrong.",
         light=True,
     ),
     "assign": Command("offline.assign", "Assign a consumer group that is described in JSON."),
@@ -88,11 +87,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "settings": Command("cli.settings_reference", "Show every setting with its default and meaning."),
     "streams": Command(
         "cli.streams",
-        "Place the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
+        "Assign the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
     ),
     "pipeline": Command(
         "pipeline.cli",
-        "The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
+        "The whole fleet on Spark: what crosses racks, what it costs, and where to save next.",
     ),
 }
 """The commands by name, in the order of `samerack --help`: first those of somebody who is new here."""

@@ -39,17 +39,17 @@ _ROOMY: Final = 90
 
 
 def cost(
-    group: Annotated[str | None, typer.Argument(help="One group in full; all in one table without it.")] = None,
+    group: Annotated[str | None, typer.Argument(help="One group in detail; default: a table of all groups.")] = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     window: WindowOption = 20.0,
     *,
     measure: MeasureOption = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="All groups live: q ends, c, b and s order by cost, bytes and share.")
+        bool, typer.Option("--watch", help="Show all groups live: q quits; c, b and s sort by cost, bytes and share.")
     ] = False,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.5, max=3600.0, help="With --watch, seconds between two polls.")
+        float, typer.Option("--interval", "-i", min=0.5, max=3600.0, help="With --watch, seconds between polls.")
     ] = 5.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     assignments: SetOption = None,
@@ -93,8 +93,8 @@ def cost(
     console.print(_closing(report, origin))
     if young := [words.plain(one.group) for one in report.groups if BlindSpot.YOUNG.value in one.blind_spots]:
         console.print(
-            "measured for less than the time from one commit to the next, so that figures may be far off: "
-            f"{words.listed(young, _SHOWN)}; measure longer with --window, or ask an agent that runs"
+            f"measured for less than one commit interval, so figures may be far off: {words.listed(young, _SHOWN)}; "
+            "measure longer with --window, or ask an agent that runs"
         )
     for gap in report.gaps:
         console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
@@ -108,7 +108,7 @@ def only(report: Report, group: str) -> Report:
     """
     found = next((one for one in report.groups if one.group == group), None)
     if found is None:
-        raise AgentError(f"group {group}: was not seen; {words.nearest(group, [one.group for one in report.groups])}")
+        raise AgentError(f"group {group}: not found; {words.nearest(group, [one.group for one in report.groups])}")
     return replace(report, groups=(found,), pairs=found.pairs, bill=None)
 
 
@@ -219,8 +219,8 @@ def _show_group(console: Console, group: GroupCost, window: float) -> None:
         )
     elif group.role == LEADING:
         console.print(
-            f"what {words.plain(group.assignor)} would read across racks is not known: another member has not led the "
-            "group yet, so that it is not known whether it uses racks"
+            f"unknown what {words.plain(group.assignor)} would read across racks: no other member has led the group "
+            "yet, so it is unclear whether it uses racks"
         )
     for line in server_lines(group.server):
         console.print(words.plain(line))
@@ -248,9 +248,9 @@ def server_lines(server: ServerAssignment | None, *, money: bool = True) -> list
     """Who assigns a group of the new protocol, and what samerack's assignor would save; nothing for other groups."""
     if server is None:
         return []
-    lines = [f"the brokers assign it (KIP-848) with {server.assignor or 'an assignor that is not known'}"]
+    lines = [f"the brokers assign it (KIP-848) with {server.assignor or 'an unknown assignor'}"]
     if server.unknown:
-        lines.append(f"not known: which assignors the brokers have: {server.unknown}")
+        lines.append(f"the brokers' assignors are unknown: {server.unknown}")
     if server.assignor != ASSIGNOR:
         share = "an unknown share" if server.share is None else words.percent(server.share)
         dollars = server.saves_dollars_per_month
@@ -311,7 +311,7 @@ def _watch(where: AgentPlace, interval: float, *, measure: bool) -> None:
         SettingsError: There is no terminal.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise SettingsError("--watch: needs a terminal; without it the same is printed once")
+        raise SettingsError("--watch: needs a terminal; leave it out to print the table once")
     console = Console()
     order = "c"
     with (

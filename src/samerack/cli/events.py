@@ -34,7 +34,9 @@ _LATE_SECONDS: Final = 60.0
 
 
 def events(
-    group: Annotated[str | None, typer.Argument(help="Of one group; of all, and of the agent, without it.")] = None,
+    group: Annotated[
+        str | None, typer.Argument(help="Events of one group; default: of all groups and the agent.")
+    ] = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     url: UrlOption = None,
@@ -54,17 +56,17 @@ def events(
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", "-k", help=f"Only these; may be repeated: {', '.join(KINDS)}.", show_default=False),
+        typer.Option(
+            "--kind", "-k", help=f"Only these kinds; may be repeated: {', '.join(KINDS)}.", show_default=False
+        ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=MAX_ASKED, help="No more than so many, the newest.")
+        int, typer.Option("--limit", "-n", min=1, max=MAX_ASKED, help="Show at most this many events, the newest ones.")
     ] = 30,
     *,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens from now on; Ctrl-C ends it.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new events; Ctrl-C stops.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object instead of a table; with --follow one event a line.")
+        bool, typer.Option("--json", help="One JSON object instead of a table; with --follow, one event per line.")
     ] = False,
     assignments: SetOption = None,
 ) -> None:
@@ -79,7 +81,8 @@ def events(
         raise SettingsError(f"--kind {unknown[0]}: no such kind; kinds are {', '.join(KINDS)}")
     if file is not None and (url is not None or bootstrap or follow):
         raise SettingsError(
-            "--store reads a file as it is; leave --url, --bootstrap-servers and --follow out, or --store"
+            "--store reads a file and asks no agent; leave out either --store or --url, --bootstrap-servers and "
+            "--follow"
         )
     begin = moment(since, time.time()) if since is not None else None
     if file is not None:
@@ -116,7 +119,7 @@ def _asking(base: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
         answer = ask(base, f"/v1/events?{'&'.join(query)}")
         if answer is None:
             raise AgentError(
-                f"{base}: no agent answers there; give --url or web.port, or read the file of one that ran with --store"
+                f"{base}: no agent answers there; give --url or web.port, or read a former agent's file with --store"
             )
         return all_from_json(answer)
 
@@ -200,7 +203,5 @@ def local(at: float) -> str:
 
 
 def _nothing(group: str | None, since: str | None) -> str:
-    return (
-        f"nothing happened{' to ' + words.plain(group) if group is not None else ''}"
-        f"{' since then' if since is not None else ''}, as far as is kept"
-    )
+    about = "" if group is None else f" to {words.plain(group)}"
+    return f"nothing happened{about}{'' if since is None else ' since then'} in the events that are kept"

@@ -18,10 +18,10 @@ _SECONDS: Final = 3.0
 def health(
     config: ConfigOption = None,
     *,
-    ready: Annotated[bool, typer.Option("--ready", help="Ask whether it does its work, too.")] = False,
+    ready: Annotated[bool, typer.Option("--ready", help="Also check that the agent is ready.")] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Ask the agent on this machine (at web.host:web.port) how it is: exit code 0 when well, 1 with what is wrong.
+    """Check the agent on this machine (at web.host:web.port): exit code 0 if healthy, else 1 and what is wrong.
 
     For probes of containers that hold nothing but the agent; without --ready the same as GET /healthz, with it /readyz.
     """

@@ -49,7 +49,7 @@ def lag(
     console = Console()
     console.print(
         words.plain(
-            f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in all, the oldest "
+            f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in total, the oldest "
             f"{words.age(found.lag_seconds)} old{lacking(found)}; {origin}"
         )
     )
@@ -62,7 +62,7 @@ def lacking(group: GroupLag) -> str:
     records, ages = group.lag_unknown_partitions, group.lag_seconds_unknown_partitions
     if not records and not ages:
         return ""
-    return f", both at least: not known are the lag of {records} and the age of {ages} of its partitions"
+    return f", both at least: unknown are the lag of {records} and the age of {ages} of its partitions"
 
 
 def partitions_table(group: GroupLag, *, width: int) -> Table:

@@ -24,31 +24,32 @@ _POLL_SECONDS: Final = 0.1
 _LOST_SECONDS: Final = 15.0
 """An agent that does not answer for so long while it takes over is given up; its supervisor replaces a dead one."""
 _WORDS: Final = {
-    "gather": "everybody has given up their partitions",
-    "again": "the group's leader was faster: once more",
+    "gather": "all members have given up their partitions",
+    "again": "the group's leader was faster; trying again",
     "hold": "the rebalance is held open, no member has partitions",
-    "evict": "the former leader is out, and in again",
+    "evict": "the former leader was evicted and has rejoined",
     "release": "the agent leads",
-    "rejoin": "members that were evicted and late are back",
+    "rejoin": "late evicted members are back",
 }
 
 
 def lead(
-    group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it; one that the agent follows.")],
+    group: Annotated[str, typer.Argument(help="Name of a consumer group that the agent follows.")],
     takeover: Annotated[  # noqa: ARG001 - there is one way as yet
-        Literal["clean"], typer.Option("--takeover", help="How: clean, in one rebalance and a short second one.")
+        Literal["clean"],
+        typer.Option("--takeover", help="Takeover mode: clean, with one rebalance and a short second one."),
     ] = "clean",
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     url: UrlOption = None,
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show gain and cost, or why it is not possible.")
+        bool, typer.Option("--dry-run", help="Only show the gain and cost, or why a takeover is not possible.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end instead of the steps.")] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Have the running agent become the leader of a group now, instead of when its leader leaves.
+    """Make the running agent the leader of a group now, instead of when the group's leader leaves.
 
     For groups whose members give up all partitions in a rebalance (range, roundrobin, sticky); nothing is lost and
     nothing read twice, and everybody pauses as in any other rebalance. The agent must be in the group as a follower, on
@@ -97,7 +98,7 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
             raise AgentError(f"{base}: the agent does not answer any more; {events} shows what it did")
         if progress.number != number:
             raise AgentError(
-                f"{base}: the agent's process was replaced in the middle, and the pending member released; "
+                f"{base}: the agent's process was replaced during the takeover, and the pending member released; "
                 f"{events} shows what it did"
             )
 
@@ -117,8 +118,8 @@ def gain_words(gain: Gain) -> str:
     lately = "not known yet" if gain.rejoin_seconds is None else f"{gain.rejoin_seconds:.1f} s lately"
     most = "" if gain.pause_seconds_at_most is None else f": {gain.pause_seconds_at_most:.1f} s in all at most"
     lines.append(
-        f"{gain.members} members pause as in any rebalance (they took {lately} to rejoin), and until those who lead "
-        f"now are back, about a second as a rule and {gain.held_seconds_at_most:g} s at most{most}"
+        f"{gain.members} members pause as in any rebalance (they took {lately} to rejoin), plus until the current "
+        f"leaders are back, usually about a second and at most {gain.held_seconds_at_most:g} s{most}"
     )
     if gain.moved is not None and gain.rebalances is not None:
         lines.append(

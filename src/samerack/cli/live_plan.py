@@ -77,7 +77,7 @@ def examine(
     with closing(Wire(for_kafka_python(settings.kafka))) as wire:
         subject = subject_of(group, settings, wire, hosts)
         if subject.offered is not None and assignor == "range":
-            raise AgentError(f"group {group}: is assigned by the brokers; --assignor range is for classic groups")
+            raise AgentError(f"group {group}: the brokers assign it; --assignor range is for classic groups")
         seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
@@ -86,7 +86,7 @@ def examine(
         (member for member in subject.members if member.instance_id != settings.leading.instance_id), cluster.racks
     )
     if not members:
-        raise AgentError(f"group {group}: has no members with a readable subscription")
+        raise AgentError(f"group {group}: no member has a readable subscription")
     weights = weights_of_rates(rates) if rates is not None else None
     problem = problem_of(members, cluster, mode, weights=weights)
     if subject.offered is None:
@@ -237,13 +237,12 @@ def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> lis
     texts = []
     if nowhere:
         texts.append(
-            f"{nowhere} of {len(members)} members have no rack: what they read across racks is not known, and no plan "
-            "brings them nearer; set client.rack in them, or name their racks in racks.client_ids or racks.networks"
+            f"{nowhere} of {len(members)} members have no rack: their cross-rack reads are unknown, and no plan can "
+            "place them; set their client.rack, or their racks in racks.client_ids or racks.networks"
         )
     if bare:
         texts.append(
-            f"brokers {', '.join(map(str, bare))} have no rack: what is read from them across racks is not known; set "
-            "broker.rack"
+            f"brokers {', '.join(map(str, bare))} have no rack: cross-rack reads from them are unknown; set broker.rack"
         )
     return texts
 
@@ -258,7 +257,7 @@ def asked_configs(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bo
     try:
         configs = read_broker_configs(wire, seen.brokers)
     except AgentError as error:
-        unknown = [f"only leader replicas count as near, as for an agent that runs: {error}"]
+        unknown = [f"only leader replicas count as near, as for a running agent: {error}"]
         return selector == "rack-aware", None, unknown if selector == "auto" else []
     aware = configs.rack_aware if selector == "auto" else selector == "rack-aware"
     return aware, configs.max_group_size, []

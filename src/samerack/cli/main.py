@@ -27,7 +27,7 @@ class _Commands(OneLineErrors):
         """Return the subcommand; while they are listed, one that has its name and summary."""
         command = COMMANDS.get(cmd_name)
         if cmd_name in FORMER:
-            raise SettingsError(f"{cmd_name}: is `samerack {FORMER[cmd_name]}` now")
+            raise SettingsError(f"{cmd_name}: is now `samerack {FORMER[cmd_name]}`")
         if command is None:
             self._load_others()
             self.commands = {**{name: _unloaded(name) for name in COMMANDS}, **self.commands}  # what may be meant
@@ -86,7 +86,7 @@ def _register(command: str, name: str) -> Callable[[typer.Typer], None]:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # a library that is missing
         raise SettingsError(
-            f"{command}: not in the agent's image; run it where `pip install 'samerack[{command}]'` has been"
+            f"{command}: not in the agent's image; run it where `samerack[{command}]` is installed"
         ) from None
     if hasattr(module, "register"):
         return cast("Callable[[typer.Typer], None]", module.register)
@@ -133,9 +133,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Keeps Kafka consumer traffic in its own rack (availability zone), for groups of any client language.",
-    epilog="Start with `samerack verify -b HOST:PORT`, which shows what makes traffic cross racks, and with "
-    "`samerack cost -b HOST:PORT`, which shows what that costs; `samerack run --observe -b HOST:PORT` goes on "
-    "measuring all groups, with a page at http://127.0.0.1:9464/. None of them changes anything.",
+    epilog="Start with `samerack verify -b HOST:PORT`, which shows what makes traffic cross racks, and with `samerack "
+    "cost -b HOST:PORT`, which shows what that costs; `samerack run --observe -b HOST:PORT` keeps measuring all "
+    "groups, with a page at http://127.0.0.1:9464/. None of them changes anything.",
 )
 app.callback()(_options)
 

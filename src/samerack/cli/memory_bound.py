@@ -108,6 +108,6 @@ def _is_for_memory(error: Exception) -> bool:
 def _not_enough(limit: Limit, how: str = "") -> AgentError:
     left, whole, reserve = (size // _MIB for size in (limit.left_bytes, limit.limit_bytes, _RESERVE_BYTES))
     return AgentError(
-        f"not enough memory left in this container: {left} MiB of {whole} MiB, of which {reserve} MiB stay the "
-        f"agent's; run the command elsewhere, or raise the limit{how}"
+        f"not enough memory left in this container: {left} MiB of {whole} MiB, of which {reserve} MiB are reserved for "
+        f"the agent; run the command elsewhere, or raise the limit{how}"
     )

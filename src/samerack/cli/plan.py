@@ -32,26 +32,29 @@ _EVENNESS: Final[dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
 
 
 def plan(
-    group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it.")],
+    group: Annotated[str, typer.Argument(help="Name of the consumer group.")],
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
-    assignor: Annotated[AssignorName, typer.Option("--assignor", "-a", help="Whose plan to show.")] = "optimal",
+    assignor: Annotated[
+        AssignorName, typer.Option("--assignor", "-a", help="Assignor whose plan to show.")
+    ] = "optimal",
     *,
     seconds: Annotated[
         float,
         typer.Option(
             "--seconds",
             min=0,
-            help="Measure for so long first, and weigh partitions by their bytes; 30 or more is good.",
+            help="Measure this many seconds first and weight partitions by throughput; use 30 or more.",
         ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     with_curve: Annotated[
-        bool, typer.Option("--curve", help="Also what would cross racks if members could have more than a fair share.")
+        bool,
+        typer.Option("--curve", help="Also show what would cross racks if members could have more than a fair share."),
     ] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.
+    """Show the current and the best assignment of a live group: cross-rack partitions and moves, per member.
 
     Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids`,
     `racks.client_conventions` and `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an

@@ -77,7 +77,7 @@ def describe(group: str, settings: Settings) -> GroupView:
 def unknown_group(group: str, wire: Wire) -> AgentError:
     """Return the error for a group that does not exist, with the names that are nearest."""
     names = listed(wire, read_metadata(wire, ()).brokers, ["*"]).groups
-    return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
+    return AgentError(f"group {group}: does not exist on these brokers; {nearest(group, names)}")
 
 
 def how_led(
@@ -100,7 +100,7 @@ def how_led(
         max_size: `group.max.size` of the brokers; None if that is not known.
     """
     if view is None:
-        return "never: the brokers assign it (KIP-848)"
+        return "never: the brokers assign its partitions (KIP-848)"
     if role == LEADING:
         return "the running agent leads it now"
     if role == FOLLOWING and trouble:
@@ -120,7 +120,7 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
     if kind == _CONSUMER_TYPE:
         return _assigned_by_brokers(group, settings, wire, hosts)
     if kind != "classic":
-        raise AgentError(f"group {group}: is of type {kind}; only classic and consumer groups can be planned")
+        raise AgentError(f"group {group}: has type {kind}; only classic and consumer groups can be planned")
     view = describe(group, settings)
     if view.state == "Dead":
         raise unknown_group(group, wire)
@@ -129,7 +129,7 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
             f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
         )
     if not view.stable:
-        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
+        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance in progress; try again")
     return Subject(
         protocol=view.protocol,
         members=members_of_view(view, settings.racks, hosts),
@@ -151,8 +151,8 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
             break
         if time.monotonic() > until:
             reasons = "; ".join(gap.reason for gap in (*found.gaps, *descriptions.gaps))
-            state = f"is {seen.state}; it needs members and no rebalance under way: try again" if seen else reasons
-            raise AgentError(f"group {group}: {state or 'is not described by any broker'}")
+            state = f"is {seen.state}; it needs members and no rebalance in progress; try again" if seen else reasons
+            raise AgentError(f"group {group}: {state or 'no broker describes it'}")
         time.sleep(_PAUSE_SECONDS)
     try:
         offered = from_values(read_broker_configs(wire, brokers).assignors)
@@ -162,4 +162,4 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
 
 
 def _unexpected(raw: Any) -> ObservedGroup:
-    raise AgentError(f"group {raw.group_id}: has just become a classic group: try again")
+    raise AgentError(f"group {raw.group_id}: has just become a classic group; try again")

@@ -22,27 +22,34 @@ from samerack.settings.pod import PodSettings
 def rack(
     config: ConfigOption = None,
     *,
-    why: Annotated[bool, typer.Option("--why", help="Ask every source, and show what each says.")] = False,
+    why: Annotated[bool, typer.Option("--why", help="Ask every source and show each result.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     write_to: Annotated[
-        Path | None, typer.Option("--write", metavar="FILE", help="Write the rack alone.", show_default=False)
+        Path | None,
+        typer.Option("--write", metavar="FILE", help="Write only the rack to this file.", show_default=False),
     ] = None,
     env_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write CLIENT_RACK=RACK, for a shell.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Write CLIENT_RACK=RACK to this file, for a shell.", show_default=False),
     ] = None,
     variable: Annotated[str, typer.Option(metavar="NAME", help="The variable in --env-file.")] = "CLIENT_RACK",
     properties_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write client.rack=RACK, as Java reads properties.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Write client.rack=RACK to this file, as Java properties.", show_default=False
+        ),
     ] = None,
     key: Annotated[str, typer.Option(metavar="NAME", help="The key in --properties-file.")] = "client.rack",
     or_empty: Annotated[
         bool,
-        typer.Option("--or-empty", help="Without a rack write an empty one and end well: applications start anyway."),
+        typer.Option(
+            "--or-empty",
+            help="If no rack is found, write an empty one and exit with 0, so that applications still start.",
+        ),
     ] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Print the rack of this pod, and how it was found; or write it where an application reads it.
+    """Print the rack of this pod and where it came from, or write it to a file for an application.
 
     Looks where pod.sources says: by default a variable, a file and the label that the downward API brings. Needs no
     Kafka. Exit code 1 where no source knows, unless --or-empty is given.
@@ -76,10 +83,10 @@ def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
         typer.echo(words.plain(f"samerack: rack {own.rack} from {found.source}: {_explained(found, pod)}"), err=True)
         return
     said = "; ".join(f"{answer.source}: {answer.detail}" for answer in own.answers)
-    unknown = f"no source knows the rack of this pod ({said or 'pod.sources is empty'})"
+    unknown = f"no source has the rack of this pod ({said or 'pod.sources is empty'})"
     if not or_empty:
         raise AgentError(f"{unknown}; set {pod.rack_variable}, or add another source to pod.sources (docs/racks.md)")
-    typer.echo(words.plain(f"samerack: {unknown}; going on without one"), err=True)
+    typer.echo(words.plain(f"samerack: {unknown}; continuing without a rack"), err=True)
 
 
 def _explained(answer: SourceAnswer, pod: PodSettings) -> str:

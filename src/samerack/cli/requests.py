@@ -27,18 +27,18 @@ _POLL_SECONDS: Final = 0.1
 _OUT_SECONDS: Final = 15.0
 """An agent that is asked to leave is out within a second, unless its coordinator does not answer."""
 
-GroupArgument = Annotated[str, typer.Argument(help="Consumer group, as the brokers know it; one that the agent leads.")]
+GroupArgument = Annotated[str, typer.Argument(help="Name of a consumer group that the agent leads.")]
 ForOption = Annotated[
     str | None,
     typer.Option(
         "--for",
         metavar="TIME",
-        help="How long: 45s, 30m, 2h, 1d. Without it until samerack resume.",
+        help="How long: 45s, 30m, 2h, 1d. Default: until samerack resume.",
         show_default=False,
     ),
 ]
 WhyOption = Annotated[
-    str, typer.Option("--why", metavar="TEXT", help="Why; events and pages show it.", show_default=False)
+    str, typer.Option("--why", metavar="TEXT", help="The reason; events and pages show it.", show_default=False)
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object at the end instead of the text.")]
 
@@ -52,12 +52,12 @@ def leave(
     url: UrlOption = None,
     *,
     lead_again: Annotated[
-        bool, typer.Option("--lead-again", help="Take the lead over afterwards, once the policy allows it.")
+        bool, typer.Option("--lead-again", help="Take over as leader afterwards, once the policy allows it.")
     ] = False,
     as_json: JsonOption = False,
     assignments: SetOption = None,
 ) -> None:
-    """Have the running agent leave a group at once and stay out of it, while it goes on measuring.
+    """Make the running agent leave a group at once and stay out, while it keeps measuring.
 
     The group rebalances once and one of its members leads it; nothing is lost, and nothing read twice. The agent is
     back when the time is over, or after `samerack resume GROUP`: that is one rebalance again. It follows that member
@@ -82,7 +82,7 @@ def pause(
     as_json: JsonOption = False,
     assignments: SetOption = None,
 ) -> None:
-    """Have the running agent start no rebalance of a group for racks or traffic, while it goes on leading it.
+    """Stop the running agent from rebalancing a group for racks or traffic, while it keeps leading it.
 
     Rebalances that others cause get the agent's plan as before. It still asks for those without which partitions would
     not be read: for new partitions and topics, and for the second round of a cooperative rebalance. What is worth it
@@ -103,7 +103,7 @@ def resume(
     as_json: JsonOption = False,
     assignments: SetOption = None,
 ) -> None:
-    """End `samerack leave` and `samerack pause` of a group at once: the agent does there what its settings say.
+    """End `samerack leave` or `samerack pause` of a group at once: the agent follows its settings again.
 
     It joins the group again if it had left, makes the rebalances that have become worth it, and may evict members again
     although some had not come back. Where nothing is in force it changes nothing.
@@ -116,7 +116,7 @@ def _request(action: str, group: str, lasting: str | None, why: str) -> dict[str
     """Return the body of a request, if the options are right."""
     seconds = _seconds(lasting)
     if len(why) > MAX_TEXT:
-        raise SettingsError(f"--why: has {len(why)} characters; at most {MAX_TEXT} are shown everywhere")
+        raise SettingsError(f"--why: has {len(why)} characters; the maximum is {MAX_TEXT}")
     return {"group": group, "action": action, "seconds": seconds, "by": _user(), "why": why}
 
 
@@ -130,7 +130,7 @@ def _seconds(lasting: str | None) -> float | None:
         return None
     seconds = seconds_of(lasting)
     if seconds is None or not 0 < seconds <= MAX_SECONDS:
-        raise SettingsError(f"--for {lasting}: expected a time such as 45s, 30m, 2h or 1d, of up to a year")
+        raise SettingsError(f"--for {lasting}: expected a duration such as 45s, 30m, 2h or 1d, up to a year")
     return seconds
 
 
@@ -164,7 +164,7 @@ def _once_out(base: str, status: RequestStatus) -> RequestStatus:
         try:
             status = _status(base, get(base, path))
         except NoAnswerError as error:
-            raise AgentError(f"{error}; it was asked to leave, and does so once its process is there again") from None
+            raise AgentError(f"{error}; it was asked to leave, and does so once its process is back") from None
     return status
 
 
@@ -180,14 +180,12 @@ def _in_words(status: RequestStatus, wish: Wish | None) -> str:
     group, role = status.group, status.role
     after = f"; {status.after}" if status.after and role != LEADING else ""
     if wish is None:
-        return (
-            f"{group}: nothing is asked of the agent any more; it is {role} now, and does what its settings say{after}"
-        )
+        return f"{group}: no request is in force any more; the agent is {role} and follows its settings{after}"
     until = next((one.until for one in status.requests if one.wish is wish), None)
     resumed = command("resume", group=group)
     end = f"until {words.when(until)} UTC or {resumed}" if until is not None else f"until {resumed}"
     if role == STANDBY:
-        return f"{group}: another agent is the active one, ask that one; this one keeps to it {end}"
+        return f"{group}: another agent is active, so ask that one; this one keeps the request {end}"
     if wish is Wish.LEAVE:
-        return f"{group}: the agent is out of it, and goes on measuring it, {end}{after and f'; then {status.after}'}"
+        return f"{group}: the agent has left it and keeps measuring it, {end}{after and f'; then {status.after}'}"
     return f"{group}: the agent starts no rebalance in it for racks or traffic; it is {role}, {end}"

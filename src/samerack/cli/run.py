@@ -15,16 +15,16 @@ def run(
     bootstrap: BootstrapOption = None,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", "-g", help="Group to lead; may be repeated. Replaces `groups` of the file."),
+        typer.Option("--group", "-g", help="Group to lead; may be repeated. Overrides `groups` in the file."),
     ] = None,
     assignments: SetOption = None,
     *,
     observe: Annotated[
         bool,
-        typer.Option("--observe", help="Measure the groups that would be led, all without -g, and join none of them."),
+        typer.Option("--observe", help="Only measure: the given groups, or all without -g; join none of them."),
     ] = False,
 ) -> None:
-    """Watch the cluster, lead the given groups, rebalance them when racks make it worth it. Ends on SIGTERM or Ctrl-C.
+    """Watch the cluster, lead groups and rebalance them when racks make it worthwhile. Stops on SIGTERM or Ctrl-C.
 
     The agent joins each group as a member without topics. It leads a group from the next time its present leader
     leaves (a deploy, say); until then it only waits at the front of the broker's order. Decisions are logged as one

@@ -170,9 +170,9 @@ def _placements(report: dict[str, Any], width: int) -> Table:
 _DEFAULTS: Final = AssignmentConfigs()
 
 LIVE_HELP: Final = """
-With --group instead of FILE a live application is read from the brokers, on the classic protocol or on KIP-1071: what
+With --group instead of FILE, a live application is read from the brokers, on the classic protocol or on KIP-1071: what
 its tasks read across racks now, and what they would with each assignor and strategy. Its group is not joined, and
-nothing is changed. What is in no metadata is given by options, as the application has it configured.
+nothing is changed. Options give what no metadata has, as the application is configured.
 """
 
 
@@ -195,20 +195,18 @@ def plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0, help="Measure bytes for so long first; 30 or more is good.")
+        float, typer.Option("--seconds", min=0, help="Measure bytes this many seconds first; use 30 or more.")
     ] = 0,
     by_bytes: Annotated[
         bool,
-        typer.Option(
-            "--by-bytes", help="Partitions count by their bytes, as with streams.weights=bytes; needs --seconds."
-        ),
+        typer.Option("--by-bytes", help="Weight partitions by bytes, as with streams.weights=bytes; needs --seconds."),
     ] = False,
     standbys: Annotated[
         list[int] | None,
         typer.Option(
             "--standbys",
             min=0,
-            help="num.standby.replicas to try; may be repeated. As now by default.",
+            help="num.standby.replicas to try; may be repeated. Default: the current number.",
             show_default=False,
         ),
     ] = None,
@@ -221,7 +219,7 @@ def plan(
         typer.Option(
             "--changelog",
             metavar="TOPIC=SUBTOPOLOGY",
-            help="The subtopology of a changelog, where it is not known; may be repeated.",
+            help="The subtopology of a changelog, if it is unknown; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -239,9 +237,7 @@ def plan(
     recovery_lag: Annotated[int, typer.Option("--recovery-lag", min=0, help="acceptable.recovery.lag.")] = (
         _DEFAULTS.acceptable_recovery_lag
     ),
-    compatible: Annotated[
-        bool, typer.Option("--compatible", help="As Kafka's own assignors do, where samerack's differ.")
-    ] = False,
+    compatible: Annotated[bool, typer.Option("--compatible", help="Plan exactly as Kafka's own assignors do.")] = False,
     assignments: SetOption = None,
 ) -> None:
     """Show the tasks before and after, of a file or of a live application."""

@@ -99,7 +99,7 @@ def read(
     listed, _, gaps = describe.listed(wire, read_metadata(wire, ()).brokers, ["*"])
     if group not in listed:
         reasons = "; ".join(sorted({f"{gap.where}: {gap.reason}" for gap in gaps}))
-        why = reasons or f"does not exist; groups of these brokers, {nearest(group, listed)}"
+        why = reasons or f"does not exist on these brokers; {nearest(group, listed)}"
         raise AgentError(f"group {group}: {why}")
     described, instances = _described(wire, listed[group], settings, hosts)
     names = _changelog_names(wire, group, listed, instances)
@@ -156,7 +156,7 @@ def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts
             if subject is None:
                 why = "; ".join(gap.reason for gap in found.gaps) or "is not described by any broker"
             else:
-                why = f"is {subject[0].state}; it needs members and no rebalance under way: try again"
+                why = f"is {subject[0].state}; it needs members and no rebalance in progress; try again"
             raise AgentError(f"group {listed.group}: {why}")
         time.sleep(_PAUSE_SECONDS)
 
@@ -174,7 +174,7 @@ def _plan_of(group: str, settings: Settings) -> str:
 
 def _no_streams(settings: Settings, raw: Any) -> ObservedGroup:
     raise AgentError(
-        f"group {raw.group_id}: is a group that brokers assign (KIP-848 or KIP-932), no Kafka Streams application: "
+        f"group {raw.group_id}: is a group that brokers assign (KIP-848 or KIP-932), not a Kafka Streams application: "
         f"{_plan_of(raw.group_id, settings)}"
     )
 
@@ -233,7 +233,7 @@ def _check_given(group: str, given: Mapping[str, int], sources: Sources, names: 
         if topic not in names and topic not in read[part]:
             raise SettingsError(
                 f"{option} has no effect: subtopology {part} does not read it, and "
-                + (f"the changelogs of {group} are {', '.join(names)}" if names else "no changelog is to be placed")
+                + (f"the changelogs of {group} are {', '.join(names)}" if names else "there is no changelog to place")
             )
 
 

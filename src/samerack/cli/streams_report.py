@@ -179,7 +179,9 @@ def _best(found: FoundApplication, present: OptionCost, options: list[Option], *
     """
     alike = [(one, one.bill) for one in options if one.bill is not None and one.standbys == found.standbys]
     if not alike:
-        return "give --standbys with the number that the application has: other numbers cannot be compared with now"
+        return (
+            "give --standbys with the application's own number; other numbers cannot be compared with the current state"
+        )
     now = _partitions(present)
     known = [(one, bill, count) for one, bill in alike if (count := _partitions(bill)) is not None]
     if now is None or not known:

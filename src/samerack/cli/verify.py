@@ -23,7 +23,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a page.")] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.
+    """Find what makes traffic cross racks unnecessarily: brokers, members, racks, assignors, replicas, permissions.
 
     Exit code 0 when nothing costs money, 1 when something does, 2 on wrong input, 3 when brokers or the agent cannot be
     asked. A running agent is asked (at web.host:web.port); where none runs, this command measures for --window seconds

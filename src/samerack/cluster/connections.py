@@ -407,7 +407,7 @@ class Connections:
         pause = _FIRST_PAUSE_SECONDS
         while not lookup.done():
             if time.monotonic() > until:
-                raise kafka_errors.KafkaConnectionError(f"the name service gives no answer for {host}")
+                raise kafka_errors.KafkaConnectionError(f"DNS does not answer for {host}")
             await self._net.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         if error := lookup.exception():

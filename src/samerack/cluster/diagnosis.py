@@ -34,8 +34,8 @@ _METADATA: Final = 3
 _BROKER_REGISTRATION: Final = 62
 """A KRaft controller takes it, and no listener for clients does."""
 _CONTROLLER: Final = (
-    "is a KRaft controller's listener, which serves no clients; set kafka.bootstrap.servers to one of the brokers, as "
-    "their advertised.listeners have it"
+    "is a KRaft controller's listener, which serves no clients; set kafka.bootstrap.servers to an address in a "
+    "broker's advertised.listeners"
 )
 _MAX_BROKERS: Final = 16
 _MAX_SHOWN: Final = 3
@@ -173,13 +173,11 @@ def _fault(host: str, port: int, protocol: str) -> str:
     try:
         addresses = LOOKUPS.begin(host, port).result(_SECONDS)
     except socket.gaierror:
-        return f"no such host ({host}); correct kafka.bootstrap.servers, or check the name service"
+        return f"no such host ({host}); correct kafka.bootstrap.servers, or check DNS"
     except TimeoutError:
-        raise _SilentError(
-            f"the name service gives no answer for {host} within {_SECONDS:g} s; check it (DNS)"
-        ) from None
+        raise _SilentError(f"DNS does not answer for {host} within {_SECONDS:g} s; check the name server") from None
     except (OSError, UnicodeError) as error:
-        return f"{host} cannot be looked up ({one_line(error)}); correct kafka.bootstrap.servers"
+        return f"{host} cannot be resolved ({one_line(error)}); correct kafka.bootstrap.servers"
     try:
         connection = _connected(addresses)
     except ConnectionRefusedError:
@@ -214,20 +212,22 @@ def _of_connection(connection: socket.socket, host: str, protocol: str) -> str:
         if secured is None:
             plain = "PLAINTEXT" if protocol == "SSL" else "SASL_PLAINTEXT"
             return (
-                "" if speaks else f"no TLS is spoken there; check the port, or set kafka.security.protocol to {plain}"
+                ""
+                if speaks
+                else f"the server does not use TLS; check the port, or set kafka.security.protocol to {plain}"
             )
         with secured:
             return _CONTROLLER if _is_controller(_ask(secured, _API_VERSIONS).data) else _of_login(secured, protocol)
     peer = connection.getpeername()[:2]
     versions = _ask(connection, _API_VERSIONS)
     if versions.data[:1] == _TLS_ALERT or (not versions.data and _speaks_tls_at(peer, host)):
-        return f"TLS is expected there; set kafka.security.protocol to {_TLS_OF[protocol]}"
+        return f"the server expects TLS; set kafka.security.protocol to {_TLS_OF[protocol]}"
     if not versions.data:
         if versions.ended:
-            return "closes the connection without an answer; check that it is a listener of Kafka for clients"
-        raise _SilentError(f"connected, but no answer within {_SECONDS:g} s; check that it is a listener of Kafka")
+            return "closes the connection without a response; check that it is a Kafka listener for clients"
+        raise _SilentError(f"connected, but no answer within {_SECONDS:g} s; check that it is a Kafka listener")
     if not _is_answer(versions.data):
-        return "what answers is no Kafka broker; check the port in kafka.bootstrap.servers"
+        return "the server there is not a Kafka broker; check the port in kafka.bootstrap.servers"
     if _is_controller(versions.data):
         return _CONTROLLER
     return _of_login(connection, protocol)
@@ -241,11 +241,11 @@ def _of_login(connection: socket.socket, protocol: str) -> str:
     code = int.from_bytes(said.data[8:10], "big")
     if code == _UNSUPPORTED_MECHANISM and protocol in ("PLAINTEXT", "SSL"):
         return (
-            f"SASL is expected there; set kafka.security.protocol to SASL_{protocol}, and "
-            f"kafka.sasl.mechanism to one that it offers: {', '.join(_mechanisms(said.data)) or 'none is named'}"
+            f"the server expects SASL; set kafka.security.protocol to SASL_{protocol}, and kafka.sasl.mechanism to one "
+            f"that it offers: {', '.join(_mechanisms(said.data)) or 'none listed'}"
         )
     if code == _ILLEGAL_STATE and protocol not in ("PLAINTEXT", "SSL"):
-        return f"SASL is not expected there; set kafka.security.protocol to {protocol.removeprefix('SASL_')}"
+        return f"the server does not expect SASL; set kafka.security.protocol to {protocol.removeprefix('SASL_')}"
     return ""
 
 

@@ -70,8 +70,8 @@ _KINDS: Final[Mapping[ErrorKind, tuple[type[BaseException], ...]]] = {
 """The first that matches counts."""
 _CURES: Final[Mapping[ErrorKind, str]] = {
     ErrorKind.UNREACHABLE: "check that the broker runs and can be reached",
-    ErrorKind.UNSUPPORTED: "the brokers are too old; docs/operating.md says from which version on",
-    ErrorKind.PASSING: "it passes by itself as a rule",
+    ErrorKind.UNSUPPORTED: "the brokers are too old; docs/operating.md has the minimum version",
+    ErrorKind.PASSING: "it usually resolves by itself",
 }
 
 

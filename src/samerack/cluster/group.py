@@ -201,8 +201,8 @@ def no_room_reason(consumers: int, max_size: int | None) -> str:
     if max_size is None or consumers + 2 <= max_size:
         return ""
     return (
-        f"group.max.size of the brokers is {max_size}: beside {consumers} consumers, present or expected, there is no "
-        f"room for an agent and one consumer more; set it to {consumers + 2} or more"
+        f"group.max.size of the brokers is {max_size}: {consumers} current or expected consumers leave no room for an "
+        f"agent and one more consumer; set it to {consumers + 2} or more"
     )
 
 

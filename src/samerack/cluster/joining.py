@@ -11,7 +11,7 @@ from samerack.cluster.group import CONSUMER, GroupView, endangers
 from samerack.cluster.member_order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
 from samerack.settings.leading import STREAMS_PROTOCOLS, LeadingSettings
 
-NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
+NO_PLACE: Final = "its leader would give partitions to a member without topics in any position"
 """Why the agent stays out of a group with a sticky assignor until its members have other ids."""
 
 
@@ -46,7 +46,7 @@ def unsound(protocol: str) -> str:
     if protocol not in UNSOUND_PROTOCOLS:
         return ""
     return (
-        f"its leader's assignor {protocol!r} gives partitions to every member, also to one without topics; the agent "
+        f"its leader's assignor {protocol!r} gives partitions to every member, even one without topics; the agent "
         "leads such a group only from its first generation: stop all consumers and start them again"
     )
 
@@ -58,7 +58,7 @@ def foreign_protocol(protocol: str) -> str:
     without the user data that they expect.
     """
     if protocol in STREAMS_PROTOCOLS:
-        return "it is a Kafka Streams application, which assigns its tasks itself"
+        return "it is a Kafka Streams application, which assigns its own tasks"
     return f"its members chose protocol {protocol!r}, which the agent does not offer"
 
 
@@ -79,9 +79,12 @@ def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> s
             and member_id in ("", member.id)
         ):
             if member.instance_id is None:
-                return f"another agent ({member.id}) is in it, or this one before its end: its session has to run out"
+                return (
+                    f"another agent ({member.id}) is a member, or this agent's former process: its session has to "
+                    "expire"
+                )
             return (
-                f"another agent ({member.instance_id}) is in it; give agents that may lead the same groups one "
-                "leading.instance_id and one election.group"
+                f"another agent ({member.instance_id}) is a member; give agents that may lead the same groups the same "
+                "leading.instance_id and election.group"
             )
     return ""

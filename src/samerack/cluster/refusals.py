@@ -20,8 +20,8 @@ _UNTRUSTED: Final = (
     "authority's certificate (PEM)"
 )
 _OTHER_NAME: Final = (
-    "the broker's certificate is for another host name; name brokers in bootstrap.servers and advertised.listeners as "
-    "their certificates do, or have certificates issued for these names"
+    "the broker's certificate is for another host name; use the certificates' names in bootstrap.servers and "
+    "advertised.listeners, or have certificates issued for these names"
 )
 _CERTIFICATES: Final[Mapping[int, str]] = {
     9: "the broker's certificate is not valid yet; check the clocks of broker and agent",
@@ -49,7 +49,7 @@ _SAID_CURES: Final = (
     ),
     (
         kafka_errors.InconsistentGroupProtocolError,
-        "the group's members share no protocol name with the agent; it observes the group",
+        "the group's members and the agent have no protocol name in common; the agent observes the group",
     ),
     (kafka_errors.InvalidGroupIdError, "the brokers do not allow this group name; correct `groups`"),
 )
@@ -96,7 +96,7 @@ def _of_tls(reason: str) -> str:
         said = reason.rpartition("ALERT_")[2].lower().replace("_", " ")
         return f"the brokers refuse the agent's certificate ({said}); {_SHOW}"
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
-        return "no TLS is spoken there; check the port and kafka.security.protocol"
+        return "the server does not use TLS; check the port and kafka.security.protocol"
     return ""
 
 

@@ -60,7 +60,7 @@ FEATURES: Final = (
         key=14,
         version=5,
         since="2.5",
-        without="brokers do not check that a plan is for the protocol that the group has chosen",
+        without="brokers do not check that a plan is for the group's chosen protocol",
     ),
     Feature(
         name="reasons for joining",
@@ -76,8 +76,8 @@ FEATURES: Final = (
         key=11,
         version=9,
         since="3.2",
-        without="an agent that is started again within its session does not learn that it leads: it starts one "
-        "rebalance to lead again",
+        without="an agent that restarts within its session does not learn that it leads: it triggers one rebalance to "
+        "lead again",
     ),
     Feature(
         name="groups that brokers assign",
@@ -85,7 +85,7 @@ FEATURES: Final = (
         key=69,
         version=0,
         since="3.8",
-        without="there are none, or they cannot be told from classic ones",
+        without="none exist, or they cannot be told from classic ones",
     ),
 )
 

@@ -15,7 +15,7 @@ def read(kind: TypeAdapter[Value], text: bytes | str, missing: str) -> Value:
     """Return the value of the expected kind in a response.
 
     Raises:
-        AgentError: The text is of no such kind; the message begins with what is `missing`, as in "is no verdict".
+        AgentError: The text has another form; the message begins with `missing`, as in "is not a list of findings".
     """
     try:
         return kind.validate_json(text)

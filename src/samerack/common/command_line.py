@@ -24,7 +24,7 @@ class OneLineErrors(TyperGroup):
         """Run the command line, if it is text: no message could show, and no broker read, other bytes."""
         for number, argument in enumerate(sys.argv[1:] if args is None else args, 1):
             if not is_utf8(argument):  # which may hold a password
-                error = SettingsError(f"argument {number}: holds bytes that are no UTF-8; expected a text")
+                error = SettingsError(f"argument {number}: contains bytes that are not UTF-8; expected text")
                 sys.exit(report_error(error))
         return super().main(args, **more)
 

@@ -73,7 +73,7 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
         else:
             connection = HTTPConnection(address.hostname or "", address.port, timeout=seconds)
     except (ValueError, HTTPException) as error:
-        raise NoAnswerError(f"{url}: is no address ({error})") from None
+        raise NoAnswerError(f"{url}: is not a valid address ({error})") from None
     try:
         connection.request(method, address.path.rstrip("/") + path, body=body, headers=dict(headers or {}))
         with connection.getresponse() as answer:
@@ -83,7 +83,7 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
     except ssl.SSLCertVerificationError as error:
         raise NoAnswerError(f"{url}: its certificate is not trusted ({error.verify_message})") from None
     except ValueError:  # its text contains the header, which may be a secret
-        raise NoAnswerError(f"{url}: the question has characters that HTTP does not allow") from None
+        raise NoAnswerError(f"{url}: the request has characters that HTTP does not allow") from None
     except (OSError, HTTPException) as error:
         kind = NotListeningError if isinstance(error, ConnectionRefusedError) else NoAnswerError
         raise kind(f"{url}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}") from None

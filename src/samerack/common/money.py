@@ -72,7 +72,7 @@ def shipped(name: str) -> PriceTable:
         SettingsError: There is no such table.
     """
     if name not in names():
-        raise SettingsError(f"money.prices: {name!r} is no price table; tables are {', '.join(names())} and custom")
+        raise SettingsError(f"money.prices: {name!r} is not a price table; choose {', '.join(names())} and custom")
     text = resources.files("samerack.common").joinpath("prices", f"{name}.yaml").read_text(encoding="utf-8")
     entries: Mapping[str, Any] = yaml.safe_load(text)
     return PriceTable(

@@ -61,6 +61,6 @@ def wrong_selection(entries: Sequence[str]) -> str:
     """Return why entries cannot be meant so; empty if they can."""
     names = included(entries)
     if entries and not names:
-        return f"{entries[0]!r} leaves names out, and nothing is included; add '*'"
+        return f"{entries[0]!r} excludes names, but nothing is included; add '*'"
     out = next((name for name in names if not is_pattern(name) and not selects(entries, name)), None)
-    return f"{out!r} is named and also left out; remove one of the two" if out is not None else ""
+    return f"{out!r} is both included and excluded; remove one of the two" if out is not None else ""

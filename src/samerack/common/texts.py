@@ -11,7 +11,7 @@ _KINDS: Final = {
     bool: "true or false",
     int: "a number",
     float: "a number",
-    str: "a text",
+    str: "a string",
     list: "a list",
     dict: "a map",
 }

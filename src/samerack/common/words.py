@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 UNKNOWN = "-"
 RACKS_UNKNOWN = (
-    "it is not known in which racks its members or its brokers are; set client.rack in the members, or name their "
-    "racks in racks.client_ids or racks.networks, and broker.rack in the brokers"
+    "the racks of its members or brokers are unknown; set client.rack in the members, or their racks in "
+    "racks.client_ids or racks.networks, and broker.rack on the brokers"
 )
 """Why the share of a group that crosses racks is not known, and the cure."""
 _SHORT_ID = 8
@@ -72,7 +72,7 @@ def totals(dollars: float | None, avoidable: float | None, guessed: float | None
     """Format what all groups read across racks costs, and the part that better plans avoid."""
     across = monthly_sum(dollars, guessed, is_lower_bound=is_lower_bound)
     less = "unknown" if avoidable is None else monthly(avoidable)
-    return f"what all groups read across racks costs a month: {across}; what better plans avoid of it: {less}"
+    return f"monthly cost of what all groups read across racks: {across}; avoidable with better plans: {less}"
 
 
 def not_in_totals(unknown_bytes: int | None, seconds: float, guessed: float | None, unmeasured_groups: int) -> str:
@@ -83,7 +83,7 @@ def not_in_totals(unknown_bytes: int | None, seconds: float, guessed: float | No
     """
     bound = "" if guessed is None else f", {monthly(guessed, guessed=True)}"
     parts = [f"{rate(unknown_bytes / seconds)} read where a rack is unknown{bound}"] if unknown_bytes else []
-    parts += [f"{unmeasured_groups} groups whose bytes are not known"] if unmeasured_groups else []
+    parts += [f"{unmeasured_groups} groups whose bytes are unknown"] if unmeasured_groups else []
     return f"not in it: {'; '.join(parts)}" if parts else ""
 
 
@@ -148,9 +148,9 @@ def _with_unknown(figure: str, unknown: int) -> str:
 def nearest(name: str, names: Collection[str], most: int = 5) -> str:
     """Format which existing names a user may have meant: the most similar ones first."""
     if not names:
-        return "there is none"
+        return "there are no groups"
     similar = get_close_matches(name, names, n=most, cutoff=0.5)
-    return f"those that are nearest: {listed([*similar, *sorted(set(names) - set(similar))], most)}"
+    return f"closest matches: {listed([*similar, *sorted(set(names) - set(similar))], most)}"
 
 
 def plain(text: str) -> str:

@@ -40,7 +40,8 @@ _REFUSED: Final = (
 )
 _CURES: Final[Mapping[type, str]] = {
     kafka_errors.GroupAuthorizationFailedError: "allow Read on the group, or set election.group to one that is allowed",
-    kafka_errors.InconsistentGroupProtocolError: "the group is used for something else: set election.group to another",
+    kafka_errors.InconsistentGroupProtocolError: "the group is in use for something else; set election.group to "
+    "another name",
     kafka_errors.InvalidGroupIdError: "set election.group to a name that brokers allow",
 }
 

@@ -28,7 +28,7 @@ class ElectionCollector(Collector):
         election = self._election
         yield GaugeMetricFamily(
             "samerack_election_agents",
-            "Agents that took part in the last election; 0 outside.",
+            "Agents in the last election; 0 if this agent took no part.",
             value=election.agents if election is not None else 0,
         )
         yield GaugeMetricFamily(
@@ -38,12 +38,12 @@ class ElectionCollector(Collector):
         )
         yield GaugeMetricFamily(
             "samerack_acts_alone",
-            "1 while this agent does everything: without election.group, or READ on it.",
+            "1 while this agent acts alone: without election.group, or without READ on it.",
             value=float(election is None or bool(election.refused)),
         )
         responsibilities = GaugeMetricFamily(
             "samerack_responsibilities",
-            "Groups to lead and patterns to observe that this agent is active for.",
+            "Groups to lead and patterns to observe for which this agent is active.",
             labels=["kind"],
         )
         for kind, of in _KINDS.items():

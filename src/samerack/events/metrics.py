@@ -14,7 +14,7 @@ class EventMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Create all series at 0: a rate misses the first event where no 0 came before it."""
-        self._events = Counter("samerack_events", "What happened, by kind.", ["kind"], registry=registry)
+        self._events = Counter("samerack_events", "Events, by kind.", ["kind"], registry=registry)
         for kind in get_args(Kind):
             self._events.labels(kind)
         self._stored = Gauge(

@@ -54,8 +54,8 @@ class Store:
         """
         if network := network_file_system(path):
             raise StoreError(
-                f"{path}: is on a network file system ({network}), where SQLite loses events and may hang; give "
-                "events.path a place on a local disk"
+                f"{path}: is on a network file system ({network}), where SQLite loses events and may hang; set "
+                "events.path to a location on a local disk"
             )
         self._path = path
         self._max_events = max_events
@@ -141,13 +141,15 @@ def read(path: Path, max_events: int) -> list[Event]:
         StoreError: There is none, or it cannot be read.
     """
     if not path.is_file():
-        raise StoreError(f"{path}: is no file; give the path that the agent logs as events-stored, or its events.path")
+        raise StoreError(
+            f"{path}: is not a file; give the path that the agent logs as events-stored, or its events.path"
+        )
     readable = f"{path.resolve().as_uri()}?mode=ro"
     with _explained(path), closing(sqlite3.connect(readable, uri=True, timeout=_BUSY_SECONDS)) as connection:
         version = _version(connection)
         if version != _SCHEMA:
             raise StoreError(
-                f"{path}: holds no events of this version of samerack (schema {version}, expected {_SCHEMA})"
+                f"{path}: has no events that this version of samerack can read (schema {version}, expected {_SCHEMA})"
             )
         return list(_events(connection, max_events))
 
@@ -196,7 +198,7 @@ def _opened(file: Path, path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
+        raise StoreError(f"{path}: {error.strerror}; set events.path to a writable location") from None
 
 
 def _lock(path: Path) -> int:
@@ -220,8 +222,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     version = _version(connection)
     if version > _SCHEMA:
         raise StoreError(
-            f"{path}: was written by a newer samerack (schema {version}, this one knows {_SCHEMA}); give "
-            "events.path another name"
+            f"{path}: was written by a newer samerack (schema {version}, this one knows {_SCHEMA}); set events.path to "
+            "another file"
         )
     if version < _SCHEMA:
         with connection:
@@ -235,7 +237,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # of no version: a version that knows no history leaves the table alone, and reads and writes the events
     connection.execute("CREATE TABLE IF NOT EXISTS history (at REAL PRIMARY KEY, body BLOB NOT NULL)")
     if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise CorruptError(f"{path}: its pages make no sense")
+        raise CorruptError(f"{path}: its pages are corrupt")
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -259,13 +261,13 @@ def _explained(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         raise StoreError(f"{path}: {error}; {_cure(error)}") from None
     except sqlite3.DatabaseError as error:
-        raise CorruptError(f"{path}: is no store of events: {str(error).splitlines()[0]}") from None
+        raise CorruptError(f"{path}: is not an event store: {str(error).splitlines()[0]}") from None
 
 
 def _cure(error: sqlite3.OperationalError) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return "make room there, or give events.path another place"
+        return "free space there, or change events.path"
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return "another process holds it; give each agent its own events.path"
-    return "give events.path a place that can be written to"
+    return "set events.path to a writable location"

@@ -63,14 +63,15 @@ def assign(
         Path | None, typer.Argument(metavar="FILE", help="The group as one JSON object; - for standard input.")
     ] = None,
     assignor: Annotated[
-        str | None, typer.Option("--assignor", "-a", help=f"Whose plan, instead of the file's: {', '.join(ASSIGNORS)}.")
+        str | None,
+        typer.Option("--assignor", "-a", help=f"Assignor to use instead of the file's: {', '.join(ASSIGNORS)}."),
     ] = None,
     *,
     lines: Annotated[
-        bool, typer.Option("--lines", help="Answer each line of standard input with one line of JSON, at once.")
+        bool, typer.Option("--lines", help="Answer each line of standard input at once with one line of JSON.")
     ] = False,
     curve: Annotated[
-        bool, typer.Option("--curve", help="What would cross racks if members could have more than a fair share.")
+        bool, typer.Option("--curve", help="Show what would cross racks if members could have more than a fair share.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
@@ -130,7 +131,7 @@ def solve(question: AssignQuestion) -> Solution:
     """
     assignor = ASSIGNORS.get(question.assignor)
     if assignor is None:
-        raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
+        raise QuestionError(f"assignor {question.assignor!r} is unknown; give one of {', '.join(ASSIGNORS)}")
     problem = problem_of(question)
     seen = _without_racks(problem) if assignor.as_kafka and question.protocol_version < RACK_SINCE else problem
     owner, nanos, late = _plan(seen, question)
@@ -215,7 +216,7 @@ def _show(solution: Solution) -> None:
         console.print(f"this is the plan of range: {solution.late}")
     withheld = int((solution.sent != solution.owner).sum())
     if withheld:
-        console.print(f"{withheld} partitions wait until their present owners let go")
+        console.print(f"{withheld} partitions wait until their current owners revoke them")
 
 
 def _across(problem: Problem, owner: Int32Array) -> str:

@@ -178,7 +178,7 @@ def _claims(member: MemberPart, question: AssignQuestion) -> tuple[list[tuple[st
     try:
         data = binascii.unhexlify(member.user_data)
     except ValueError as error:
-        raise QuestionError(f"user_data of member {member.id!r} is no hexadecimal ({error})") from None
+        raise QuestionError(f"user_data of member {member.id!r} is not hexadecimal ({error})") from None
     if question.assignor == COOPERATIVE_STICKY:
         decoded = sticky.decode_cooperative_sticky(data)
         return pairs, generation if decoded is None or question.protocol_version >= GENERATION_SINCE else decoded

@@ -107,13 +107,13 @@ def read_bytes(text: str, *, form: str | None = None) -> bytes:
         try:
             return binascii.unhexlify(digits)
         except ValueError as error:
-            raise QuestionError(f"no hexadecimal ({error}); give two digits per byte, such as 0003") from None
+            raise QuestionError(f"not hexadecimal ({error}); give two digits per byte, such as 0003") from None
     standard = packed.translate(str.maketrans("-_", "+/")).rstrip("=")
     try:
         return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
     except ValueError as error:
-        wanted = "base64" if form else "hexadecimal, nor base64"
-        raise QuestionError(f"no {wanted} ({error}); copy the whole message, such as 0003... or AAM...") from None
+        wanted = "base64" if form else "hexadecimal or base64"
+        raise QuestionError(f"not {wanted} ({error}); copy the whole message, such as 0003... or AAM...") from None
 
 
 def _indented(answer: Answer) -> str:
@@ -189,8 +189,8 @@ def decode(
     kind: Annotated[str | None, typer.Argument(metavar="KIND", help="The kind of message.")] = None,
     message: Annotated[str, typer.Argument(metavar="[HEX|BASE64|-]", help="The message.")] = "-",
     *,
-    hexadecimal: Annotated[bool, typer.Option("--hex", help="The message is hexadecimal; do not guess.")] = False,
-    base_64: Annotated[bool, typer.Option("--base64", help="The message is base64; do not guess.")] = False,
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="Read the message as hexadecimal; do not detect.")] = False,
+    base_64: Annotated[bool, typer.Option("--base64", help="Read the message as base64; do not detect.")] = False,
     lines: Annotated[bool, typer.Option("--lines", help=LINES_HELP)] = False,
 ) -> None:
     """Show one message, or answer JSON lines."""
@@ -227,7 +227,7 @@ def _question(text: str, keys: frozenset[str]) -> Question:
     try:
         question = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise QuestionError(f'no JSON ({error}); give one object, such as {{"version": 3}}') from None
+        raise QuestionError(f'not JSON ({error}); give one object, such as {{"version": 3}}') from None
     if not isinstance(question, dict):
         raise QuestionError('not a JSON object; give one object, such as {"version": 3}')
     unknown = sorted(question.keys() - keys)

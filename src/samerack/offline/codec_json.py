@@ -47,7 +47,7 @@ def _hex(question: Question, key: str) -> bytes | None:
     try:
         return None if text is None else binascii.unhexlify(text)
     except ValueError as error:  # both odd length and other characters
-        raise QuestionError(f"{key!r} is no hexadecimal ({error}); give two digits per byte, such as 0003") from None
+        raise QuestionError(f"{key!r} is not hexadecimal ({error}); give two digits per byte, such as 0003") from None
 
 
 def _message(question: Question) -> bytes:
@@ -60,7 +60,7 @@ def _message(question: Question) -> bytes:
 def _topics(question: Question) -> tuple[str, ...]:
     topics = _value(question, "topics", list, [], "a list of topic names")
     if not all(type(topic) is str for topic in topics):
-        raise QuestionError("'topics' holds something else than strings; give topic names")
+        raise QuestionError("'topics' contains values other than strings; give topic names")
     return tuple(topics)
 
 

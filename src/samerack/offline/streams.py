@@ -54,11 +54,11 @@ streams: Final = typer.Typer(
     name="streams",
     cls=OneLineErrors,
     no_args_is_help=True,
-    help="Place the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
+    help="Assign the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
 )
 
 LinesOption = Annotated[
-    bool, typer.Option("--lines", help="Answer each line of standard input with one line of JSON, at once.")
+    bool, typer.Option("--lines", help="Answer each line of standard input at once with one line of JSON.")
 ]
 
 
@@ -112,7 +112,7 @@ def compare(
     """Compare all strategies of KIP-925: what is read across racks, what moves, how standbys spread."""
     with one_line_errors("streams compare", AssignmentError):
         if as_page and (source is not None or as_json):
-            raise QuestionError("--page is always the same: give neither FILE nor --json")
+            raise QuestionError("--page takes no input: give neither FILE nor --json")
         chosen = instances() if source is None else [instance_of(source.stem, _question(source))]
         if as_page:
             typer.echo(page(chosen), nl=False)
@@ -188,9 +188,9 @@ def _assigned(application: Application) -> PlannedApplication:
     outcome = outcome_of(application, now_ms=application.question.now_ms or time.time_ns() // 1_000_000)
     notes = [*outcome.warnings]
     if outcome.obstacle is not None:
-        notes.append(f"racks have no say: {outcome.obstacle.message}")
+        notes.append(f"racks are ignored: {outcome.obstacle.message}")
     if outcome.probing_rebalance:
-        notes.append("warm-ups are under way: a follow-up rebalance goes on")
+        notes.append("warm-ups are in progress: a follow-up rebalance continues")
     after = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
     missing = missing_standbys(application.state, after)
     if missing:

@@ -100,10 +100,10 @@ def outcome_of(application: Application, *, now_ms: int) -> Outcome:
     """
     question = application.question
     if not application.state.states:
-        raise QuestionError("there is no client to assign tasks to; give at least one in 'clients'")
+        raise QuestionError("no client to assign tasks to; give at least one in 'clients'")
     run = ASSIGNORS.get(question.assignor or "")
     if run is None:
-        raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
+        raise QuestionError(f"assignor {question.assignor!r} is unknown; give one of {', '.join(ASSIGNORS)}")
     try:
         return run(
             Request(

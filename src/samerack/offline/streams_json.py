@@ -192,7 +192,7 @@ def _process(client: Client, number: int) -> ProcessId:
     try:
         return ProcessId(uuid=UUID(int=number) if client.uuid is None else UUID(client.uuid))
     except ValueError:
-        raise QuestionError(f"uuid {client.uuid!r} of client {client.id!r} is none") from None
+        raise QuestionError(f"uuid {client.uuid!r} of client {client.id!r} is not valid") from None
 
 
 def _info(task: TaskId, given: Task) -> TaskInfo:

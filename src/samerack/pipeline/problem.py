@@ -39,7 +39,7 @@ def reason_of(error: Exception) -> str:
     """Return in one line why a group could not be computed."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
+        return f"not a valid state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
     return str(error) if isinstance(error, (StateError, AssignmentError)) else one_line(error)
 
 
@@ -251,7 +251,7 @@ def _by_name(topics: Iterable[TopicState]) -> list[TopicState]:
 def _check(state: GroupState) -> None:
     racks, members, topics = len(state.racks), len(state.members), len(state.topics)
     if state.broker_racks > racks:
-        raise StateError(f"broker_racks: is {state.broker_racks}, but the state has {racks} racks in all")
+        raise StateError(f"broker_racks: is {state.broker_racks}, but the state has {racks} racks")
     if len({topic.name for topic in state.topics}) < topics:
         raise StateError("a topic occurs twice: a state names each topic once")
     for member in state.members:
@@ -290,7 +290,7 @@ def _check_rates(topic: TopicState) -> None:
 def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
     wrong = next((index for index in indices if not UNKNOWN <= index < count), None)
     if wrong is not None:
-        raise StateError(f"{what}: {wrong} is none of the state's {count} {of}")
+        raise StateError(f"{what}: {wrong} is not one of the state's {count} {of}")
 
 
 def crossing(group: GroupProblem, owner: Int32Array) -> PlanReads:

@@ -180,7 +180,7 @@ def _check_master(master: str) -> None:
     if not master.startswith("spark://"):
         if not (_ONE_PROCESS.fullmatch(master) or master.startswith("k8s://") or master == "yarn"):
             raise SettingsError(
-                f"pipeline.master: {master!r} is no address of a Spark master; expected local[N], spark://HOST:PORT, "
+                f"pipeline.master: {master!r} is not a Spark master address; expected local[N], spark://HOST:PORT, "
                 "k8s://... or yarn"
             )
         return
@@ -205,7 +205,7 @@ def _explained(master: str, error: Exception) -> AgentError:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     cause = next((line for line in lines if line.startswith(("java.", "org.apache."))), lines[0] if lines else "")
     return AgentError(
-        f"Spark did not start at {master}: {cause or type(error).__name__}; what it wrote stands above, pipeline.conf "
+        f"Spark did not start at {master}: {cause or type(error).__name__}; its output is above, and pipeline.conf "
         "takes its settings"
     )
 

@@ -42,7 +42,7 @@ def folder(path: Path) -> Iterator[Sink]:
                 part.replace(path / FILES[kind])
     except OSError as error:
         raise SettingsError(
-            f"{path}: cannot be written ({error.strerror}); name a folder that is there or can be made"
+            f"{path}: cannot be written ({error.strerror}); name a folder that exists or can be created"
         ) from None
 
 
@@ -101,11 +101,11 @@ def kafka(config: Mapping[str, str], topics: Mapping[Kind, str]) -> Iterator[Sin
         raise
     left = producer.flush(_PATIENCE_SECONDS)
     if failed or left:
-        raise AgentError(_refused(topics, failed[0] if failed else f"{left} records were not taken in a minute"))
+        raise AgentError(_refused(topics, failed[0] if failed else f"{left} records were not accepted within a minute"))
 
 
 def _refused(topics: Mapping[Kind, str], why: str) -> str:
     return (
-        f"Kafka took not all records: {why}; see that the brokers can be reached, that the topics "
+        f"Kafka did not accept all records: {why}; check that the brokers can be reached, that the topics "
         f"{' and '.join(topics.values())} exist and that you may write to them"
     )

@@ -69,7 +69,7 @@ def source_options(kafka: Mapping[str, str]) -> dict[str, str]:
             name, kind = _FILES[key]
             given |= {name: _content(key, text), kind: "PEM"}
         elif key.startswith(_SECURED_BY) and key not in {"sasl.username", "sasl.password"}:
-            raise SettingsError(f"kafka.{key}: Spark's Kafka client has no counterpart; leave it out")
+            raise SettingsError(f"kafka.{key}: Spark's Kafka client has no equivalent; remove it")
     if "sasl.username" in kafka:
         given["sasl.jaas.config"] = _login(given.get("sasl.mechanism", ""), kafka)
     return {f"kafka.{key}": text for key, text in given.items()}
@@ -130,12 +130,12 @@ def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
         there = client.list_topics(timeout=_REQUEST_SECONDS).topics
     except KafkaException as error:
         raise AgentError(
-            f"no broker answers at {brokers} ({error.args[0].str()}): correct kafka.*, or start it"
+            f"no broker answers at {brokers} ({error.args[0].str()}): correct kafka.*, or start the broker"
         ) from None
     if missing := [topic for topic in wanted if topic not in there]:
         raise AgentError(
             f"topic {missing[0]} does not exist at {brokers}, or may not be described: create it, let an agent "
-            "publish, or name the right one in pipeline.traffic_topic and pipeline.states_topic"
+            "publish, or set the right one in pipeline.traffic_topic and pipeline.states_topic"
         )
     return [topic for topic in wanted if _is_stamped_freely(client, topic)]
 

@@ -305,17 +305,17 @@ def _explained(error: Exception) -> AgentError:
         return AgentError(own[1])
     if "KafkaRecordToRowConverter" in text and "ArithmeticException" in text:
         return AgentError(
-            "a record has a timestamp that Spark cannot read, and every start comes upon it: set "
+            "a record has a timestamp that Spark cannot read, and every restart fails on it: set "
             "message.timestamp.type=LogAppendTime on both topics, so that brokers write timestamps; then delete the "
             "records up to that one with kafka-delete-records.sh and set pipeline.lost_records to skip"
         )
     if "failOnDataLoss" in text or "KAFKA_DATA_LOSS" in text:
         return AgentError(
-            "records that the stream had not read are gone from Kafka (retention, or topics made anew): set "
-            "pipeline.lost_records to skip to go on with what is there; their totals are lost"
+            "records that the stream had not read are gone from Kafka (retention, or recreated topics): set "
+            "pipeline.lost_records to skip to continue with the rest; the totals of those records are lost"
         )
     causes = re.findall(r"^(?:Caused by: )?((?:java|org|io)\.[\w.$]+: .+)$", text, re.MULTILINE)
     return AgentError(
-        f"the stream has failed: {causes[-1] if causes else tables.first_line(error)}; what was written is whole, and "
-        "started again it goes on where it was"
+        f"the stream has failed: {causes[-1] if causes else tables.first_line(error)}; the written data is intact, and "
+        "a restart continues where it stopped"
     )

@@ -41,8 +41,7 @@ _OWNER: Final = "samerack.stream"
 _LATEST: Final = 200
 """So many commits of a table are searched for the stream's last one: maintenance adds a few for each day."""
 _NAME_THE_RIGHT_ONE: Final = (
-    "Name the checkpoint of these tables, as it was last, in pipeline.checkpoint, or begin new tables in "
-    "pipeline.tables"
+    "Set pipeline.checkpoint to the latest checkpoint of these tables, or start new tables in pipeline.tables"
 )
 _COMMENT: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
@@ -116,8 +115,8 @@ def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
     if found is None:
         if not all(read(spark, settings, name).isEmpty() for name in TABLES):
             raise AgentError(
-                f"the tables in {settings.tables} have rows, and there is no checkpoint of theirs at "
-                f"{checkpoint(settings)}: what is in Kafka would count again. {_NAME_THE_RIGHT_ONE}"
+                f"the tables in {settings.tables} have rows, but their checkpoint is not at {checkpoint(settings)}: "
+                f"records in Kafka would count twice. {_NAME_THE_RIGHT_ONE}"
             )
         return
     for name in TABLES:
@@ -127,7 +126,7 @@ def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
             raise AgentError(
                 f"the checkpoint at {checkpoint(settings)} ends with batch {found.planned}, and "
                 f"{location(settings, name)} has batch {last} of the same stream: the checkpoint is older than the "
-                f"table, and what comes next would be lost. {_NAME_THE_RIGHT_ONE}"
+                f"table, and the next records would be lost. {_NAME_THE_RIGHT_ONE}"
             )
 
 
@@ -157,8 +156,8 @@ def _owner(spark: SparkSession, settings: PipelineSettings, name: str) -> str:
 def _check_owner(settings: PipelineSettings, name: str, owner: str, stream: str) -> None:
     if owner and owner != stream:
         raise AgentError(
-            f"{location(settings, name)} is written by another stream ({owner}; that of {checkpoint(settings)} is "
-            f"{stream}): everything would be there twice. {_NAME_THE_RIGHT_ONE}"
+            f"{location(settings, name)} is written by another stream ({owner}; the stream of {checkpoint(settings)} "
+            f"is {stream}): every record would count twice. {_NAME_THE_RIGHT_ONE}"
         )
 
 

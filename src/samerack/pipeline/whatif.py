@@ -77,7 +77,7 @@ def states_in_files(spark: SparkSession, path: Path) -> DataFrame:
     file = path / FILES["state"] if path.is_dir() else path
     if not file.is_file():
         raise SettingsError(
-            f"{file}: is no file; name a folder with {FILES['state']}, as samerack pipeline simulate makes it"
+            f"{file}: is not a file; name a folder with {FILES['state']}, as samerack pipeline simulate makes it"
         )
     return spark.read.text(file.absolute().as_uri())
 

@@ -101,7 +101,9 @@ def _parts(group: GroupProblem, shares: Mapping[str, float]) -> FloatArray:
         parts[group.broker_racks] = 1.0
     for rack, part in shares.items():
         if rack not in names:
-            raise SettingsError(f"rack {rack!r} is none of the group's: they are {', '.join(names) or 'unknown'}")
+            raise SettingsError(
+                f"rack {rack!r} is not one of the group's racks, which are {', '.join(names) or 'unknown'}"
+            )
         parts[names.index(rack)] = part
     if not parts.sum() > 0:
         raise SettingsError("no rack to move members to: no rack of a broker is known, or no share is above 0")

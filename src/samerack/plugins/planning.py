@@ -51,7 +51,7 @@ class Member:
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
-            raise AssignmentError(f"assignor {self.name!r} is not here; give one of {', '.join(NAMES)}")
+            raise AssignmentError(f"assignor {self.name!r} is unknown; give one of {', '.join(NAMES)}")
 
     def store(self, partitions: Iterable[Any], generation: int = NO_GENERATION) -> None:
         """Store the partitions that it got, as its client names them."""

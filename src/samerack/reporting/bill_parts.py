@@ -50,7 +50,7 @@ def bill_parts(report: Report) -> tuple[BillPart, ...]:
             "replicas in other racks",
         ),
         case("least", producers.least if producers else None, "if each is in its leader's rack"),
-        case("random", producers.random if producers else None, "if they are in all racks alike"),
+        case("random", producers.random if producers else None, "if they are spread evenly over all racks"),
         case("most", producers.most if producers else None, "if none is in its leader's rack"),
     )
 
@@ -70,5 +70,7 @@ def missing(report: Report) -> tuple[str, ...]:
         )
     unknown = bill.replication.unknown_bytes if bill.replication else 0
     if unknown:
-        found.append(f"neither near nor across: {words.size(unknown)} that brokers without known racks copied or led")
+        found.append(
+            f"neither local nor across racks: {words.size(unknown)} that brokers without known racks copied or led"
+        )
     return tuple(found)

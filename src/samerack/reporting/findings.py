@@ -102,6 +102,6 @@ class Findings:
         return any(finding.costs for finding in self.findings)
 
 
-_JSON: Final = JsonAnswer(Findings, "is no verdict")
+_JSON: Final = JsonAnswer(Findings, "is not a list of findings")
 to_json, from_json = _JSON.to_json, _JSON.from_json
 """The JSON of `GET /v1/findings` and `samerack verify --json`."""

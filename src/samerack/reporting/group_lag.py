@@ -155,6 +155,6 @@ def _of_partition(one: PartitionTraffic, member: ObservedMember | None) -> Parti
     )
 
 
-_JSON: Final = JsonAnswer(GroupLag, "is no lag of a group")
+_JSON: Final = JsonAnswer(GroupLag, "is not a group's lag")
 to_json, from_json = _JSON.to_json, _JSON.from_json
 """The JSON of `GET /v1/lag` and `samerack lag --json`."""

@@ -80,7 +80,7 @@ class MoneyCollector(Collector):
     def _own_dollars(self, groups: Mapping[str, bool]) -> Metric:
         family = CounterMetricFamily(
             "samerack_own_assignor_dollars",
-            "Dollars that the same bytes would have cost under the group's own assignor.",
+            "Dollars that the same bytes would have cost with the group's own assignor.",
             labels=("group",),
         )
         for group, dollars in sorted(self._ledger.dollars().items()):
@@ -97,9 +97,7 @@ class MoneyCollector(Collector):
         return family
 
     def _findings(self) -> Metric:
-        family = GaugeMetricFamily(
-            "samerack_findings", "What `samerack verify` finds wrong, by kind.", labels=("finding",)
-        )
+        family = GaugeMetricFamily("samerack_findings", "Findings of `samerack verify`, by kind.", labels=("finding",))
         if not self._active():
             return family
         found = Counter(finding.code for finding in self._reports.verdict(max_age_seconds=_VERDICT_SECONDS).findings)
@@ -116,7 +114,7 @@ def _other(labels: _Labels) -> _Labels:
 def _own_shares(report: Report, groups: Mapping[str, bool]) -> Metric:
     family = GaugeMetricFamily(
         "samerack_own_assignor_ratio",
-        "Share across racks of the group's own assignor.",
+        "Cross-rack share with the group's own assignor.",
         labels=("group",),
     )
     for group in report.groups:
@@ -165,7 +163,7 @@ class BillCollector(Collector):
     def _producers(self) -> Metric:
         family = GaugeMetricFamily(
             "samerack_producer_dollars_per_month",
-            "Dollars a month if the least, a random part or most of what producers send crosses racks.",
+            "Dollars a month if the minimum, a random part or the maximum of what producers send crosses racks.",
             labels=("case",),
         )
         bill = self._reports.report().bill

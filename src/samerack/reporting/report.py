@@ -287,4 +287,4 @@ def from_json(text: bytes | str) -> Report:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_JSON, text, "is no report of traffic")
+    return read(_JSON, text, "is not a traffic report")

@@ -17,9 +17,8 @@ from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot
 
 _CONSUMER: Final = "consumer"
 _INSTALL: Final = (
-    f"put samerack's broker jar on the class path of every broker, set {LINE} in every broker's configuration, and "
-    "restart the brokers one by one; where brokers allow no plug-ins, use group.protocol=classic and let samerack lead "
-    "the group"
+    f"put samerack's broker jar on every broker's class path, set {LINE} in every broker's configuration, and restart "
+    "the brokers one by one; if brokers allow no plug-ins, use group.protocol=classic and let samerack lead the group"
 )
 _USED: Final = "nothing to do: the brokers assign the group with samerack's assignor"
 _LATE: Final = (
@@ -28,8 +27,8 @@ _LATE: Final = (
 )
 _RESTART: Final = "restart one member"
 _JOIN_FOR_A_WHILE: Final = (
-    "start another consumer in it without group.instance.id, and stop it after ten seconds: brokers give a static "
-    "member that comes back what it had"
+    "start another consumer in it without group.instance.id, and stop it after ten seconds: brokers give a returning "
+    "static member what it had"
 )
 _THEN: Final = "; then check that clients fetch with their rack"
 
@@ -113,7 +112,7 @@ def _advice(assignor: str, offered: ServerAssignors, change: str) -> str:
     if assignor == ASSIGNOR:
         return f"{_LATE}{change}{_THEN}" if change else _USED
     if offered.installed is None:
-        return f"it is not known which assignors the brokers have; if samerack's is missing, {_INSTALL}"
+        return f"the brokers' assignors are unknown; if samerack's is missing, {_INSTALL}"
     if not offered.installed:
         return _INSTALL
     if offered.preferred:

@@ -39,14 +39,16 @@ _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 _SET_RACK: Final = (
     "set client.rack to the member's availability zone, or name its rack in racks.client_ids or racks.networks; "
-    "clients that send it with fetches only (kafka-python, aiokafka, sarama, kafkajs) need that, and a place in "
+    "clients that send it only with fetches (kafka-python, aiokafka, sarama, kafkajs) need the latter, and an entry in "
     "racks.fetch_with_rack"
 )
 _PRICE_WHAT_IS_AVOIDABLE: Final = frozenset({Code.AT_RANDOM_BASELINE, Code.BROKER_ASSIGNED, Code.NO_COMMON_PROTOCOL})
 """Findings that name the cause of `avoidable-traffic`, with its price: the same dollars are not counted twice."""
 
-_THEN_PLANS: Final = "Alone this saves nothing now; what plans save is known once racks are"
-_FETCH_FIRST: Final = "client.rack in the members, and racks.fetch_with_rack for clients that show their group none"
+_THEN_PLANS: Final = "On its own this saves nothing now; savings are known once racks are"
+_FETCH_FIRST: Final = (
+    "client.rack in the members, and racks.fetch_with_rack for clients that do not send it to their group"
+)
 
 Check = Callable[[Evidence], Iterator[Finding]]
 
@@ -87,7 +89,7 @@ def _brokers_without_rack(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code=Code.BROKERS_WITHOUT_RACK,
             where=f"broker{'s' if len(bare) > 1 else ''} {', '.join(map(str, bare))}",
-            cause=f"{len(bare)} of {len(brokers)} brokers have no broker.rack: no consumer is near their replicas",
+            cause=f"{len(bare)} of {len(brokers)} brokers have no broker.rack: no consumer can be near their replicas",
             cure="set broker.rack to the broker's availability zone and restart the brokers one by one",
         )
 
@@ -100,7 +102,7 @@ def _selector(evidence: Evidence) -> Iterator[Finding]:
         finding = Finding(
             code=Code.NO_RACK_AWARE_SELECTOR,
             where="brokers",
-            cause="not every broker has a rack-aware replica.selector.class: consumers read from leaders only, "
+            cause="not every broker has a rack-aware replica.selector.class: consumers read only from leaders, "
             "although topics have replicas in other racks",
             cure=f"set replica.selector.class={_SELECTOR} on every broker and restart them one by one (KIP-392)",
         )
@@ -223,12 +225,12 @@ def _who_and_cure(found: ServedElsewhere) -> tuple[str, str]:
     if found.partitions:
         return (
             f"the brokers answer fetches with these racks so, of {found.partitions} partitions now",
-            "set replica.selector.class on every broker and restart it, also where racks.replica_selector says that it "
-            "is set; then see whether followers lag",
+            "set replica.selector.class on every broker and restart it, even if racks.replica_selector says that it is "
+            "set; then check whether followers lag",
         )
     return (
         "its clients count so" + ("" if found.partitions is None else ", while the brokers let replicas there serve"),
-        "set client.rack in these clients; those that cannot fetch with it do not belong in racks.fetch_with_rack",
+        "set client.rack in these clients; remove those that cannot fetch with it from racks.fetch_with_rack",
     )
 
 
@@ -239,8 +241,8 @@ def _own_rack(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code=name.code,
             where="this pod",
-            cause=f"its rack {evidence.own_rack!r} is none of a broker; they are in {', '.join(evidence.racks[:3])}",
-            cure="say in pod.zones which rack of the brokers that is; `samerack rack --why` shows where it is from",
+            cause=f"no broker is in its rack {evidence.own_rack!r} (broker racks: {', '.join(evidence.racks[:3])})",
+            cure="map it to a broker rack in pod.zones; `samerack rack --why` shows where it came from",
         )
 
 
@@ -250,9 +252,9 @@ def _no_reader(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 code=Code.NO_READER,
                 where=in_group(group),
-                cause=f"it never has members, and its commits have no leader epochs: an application reads so, as Flink "
-                f"does, or a tool copies offsets; {records:,} records at most are in no figure",
-                cure="name the group in traffic.readers_without_members if an application reads",
+                cause="it never has members, and its commits have no leader epochs: either an application such as "
+                f"Flink reads this way, or a tool copies offsets; up to {records:,} records are in no figure",
+                cure="if an application reads, add the group to traffic.readers_without_members",
                 costs=False,
             )
 

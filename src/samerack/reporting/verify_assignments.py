@@ -52,8 +52,9 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
                 code=Code.AT_RANDOM_BASELINE,
                 where=in_group(group),
                 cause=f"its members have racks, but {shares.present_bytes:.0%} of its bytes cross racks, as at random "
-                f"({shares.random:.0%}); {_percent(shares.optimal)} would do. Its assignor {group.assignor or '-'} "
-                "ignores racks" + ("" if fetch else ", and not all of its members are known to fetch with theirs"),
+                f"({shares.random:.0%}); {_percent(shares.optimal)} would suffice. Its assignor "
+                f"{group.assignor or '-'} ignores "
+                "racks" + ("" if fetch else ", and not all of its members are known to fetch with theirs"),
                 cure=_how_to_lead(evidence, group, cost),
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
@@ -110,7 +111,8 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
                 code=Code.BROKER_ASSIGNED,
                 where=in_group(group),
                 cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
-                f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would do{under}",
+                f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would "
+                f"suffice{under}",
                 cure=cost.server.advice,
                 dollars_per_month=most if is_used else alone,
             )
@@ -141,7 +143,7 @@ def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
                 where=in_group(group),
                 cause=f"{_percent(group.shares.present)} of its "
                 f"{'bytes' if group.shares.present_is_by_bytes else 'partitions'} crosses racks, "
-                f"{_percent(group.shares.optimal)} would do",
+                f"{_percent(group.shares.optimal)} would suffice",
                 cure=_how_to_lead(evidence, group, cost),
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
@@ -163,15 +165,15 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
         return f"the agent follows it, and leads it when its leader has left{by_request}; {plan}"
     if cost.role:
         return (
-            f"the agent is to lead it, and is {cost.role}: its page and {command('health', '--ready')} say why; {plan}"
+            f"the agent should lead it but is {cost.role}: its page and {command('health', '--ready')} say why; {plan}"
         )
     if refused := refusal(_as_described(group), evidence.leading):
-        return f"let the agent lead it, which now stays out of it: {refused}"
+        return f"let the agent lead it; it now stays out: {refused}"
     if evidence.by == "leading-agent":
         return f"let the agent lead it: add {json.dumps(group.group)} to `groups` in its settings; {plan}"
     run = f"let the agent lead it: {command('run', '--group', group.group, bootstrap=bootstrap)}"
     if evidence.by == "observing-agent":
-        run += ", instead of this agent, which leads no group, or beside it with a `web.port` of its own"
+        run += ", instead of this agent, which leads no group, or beside it with its own `web.port`"
     return f"{run}; {plan}"
 
 
@@ -213,8 +215,8 @@ def _streams_cure(evidence: Evidence, group: GroupTraffic) -> str:
         )
     if done is not None and (done.weights == "bytes" or not by_bytes):
         return (
-            f"nothing is to be set: this agent plans its tasks by {done.assignor}, {done.strategy} and {done.weights}. "
-            "The next rebalance may change more, as far as moves cost less than they save "
+            f"nothing to set: this agent plans its tasks by {done.assignor}, {done.strategy} and {done.weights}. The "
+            "next rebalance may change more, as far as moves cost less than they save "
             f"(rack.aware.assignment.non_overlap_cost); {command('events', '--kind', 'streams-plan')} has its plans"
         )
     now, best = counted_apart(group)
@@ -240,7 +242,7 @@ def _streams_cure(evidence: Evidence, group: GroupTraffic) -> str:
 def _how_to_share(assignor: str, offered: Sequence[str]) -> str:
     """Return how a group can change to a protocol that the agent offers."""
     change = (
-        f"give all members a common assignor, {offered[0]} for instance (two rolling restarts: first with both names, "
+        f"give all members a common assignor, for instance {offered[0]} (two rolling restarts: first with both names, "
         "then with the new one)"
     )
     # does not suggest offering others: leaders with some assignors fail on a member without the expected user data

@@ -23,8 +23,8 @@ _SCHEMES: Final = (
     ("bare numbers", re.compile(r"\d+")),
 )
 _ZONE_IDS: Final = (
-    "a zone name of AWS may be another zone in another account, a zone id is the same in all: where members and "
-    "brokers have different accounts, use ids (`aws ec2 describe-availability-zones` lists both)"
+    "an AWS zone name may mean different zones in different accounts, a zone id does not: if members and brokers have "
+    "different accounts, use ids (`aws ec2 describe-availability-zones` lists both)"
 )
 
 
@@ -54,7 +54,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
         yield RackNames(
             code=Code.RACKS_DIFFER_IN_CASE,
             cause=f"racks of members and brokers differ only in case: {shown}; they never match",
-            cure="write client.rack exactly as broker.rack",
+            cure="spell client.rack exactly like broker.rack",
             racks=frozenset(twins),
         )
     strangers -= twins.keys()
@@ -66,7 +66,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
             code=Code.ZONE_NAME_AGAINST_ID,
             cause=f"members are in {mine} ({_some(strangers)}), brokers in {theirs} ({_some(brokers)}): they never "
             "match",
-            cure="use the same of the two on both sides; "
+            cure="use the same kind on both sides; "
             + (_ZONE_IDS if _AWS_NAMES in (mine, theirs) else "pod.zones translates names"),
             racks=frozenset(strangers),
         )
@@ -79,7 +79,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
         cause=f"{'no rack of a member is' if whole else 'some racks of members are not'} a rack of a broker: "
         f"{_some(strangers)}; brokers are in {_some(brokers)}. Members there always read across racks, or the "
         "names are misspelt",
-        cure="correct client.rack (or racks.client_ids and racks.networks), or put brokers and replicas into these "
+        cure="correct client.rack (or racks.client_ids and racks.networks), or place brokers and replicas in these "
         f"racks{f'; {_ZONE_IDS}' if mine == theirs == _AWS_NAMES else ''}",
         racks=frozenset(strangers),
     )
@@ -93,7 +93,7 @@ def rack_warnings(members: Iterable[str | None], settings: RackSettings, brokers
     if unused and brokers.complete:
         texts.append(
             f"racks.client_ids or racks.networks name {_some(unused)}, which no broker has; brokers are in "
-            f"{_some(brokers.names)}: correct them"
+            f"{_some(brokers.names)}: correct the names"
         )
     return texts
 

@@ -60,7 +60,7 @@ def cure_of_uneven(spread: RackSpread) -> str:
         if racks
     ]
     which = ", ".join(changes) or "those of each subscription, as all of them together are even"
-    return f"spread members evenly over racks: {which}; in Kubernetes by topologySpreadConstraints"
+    return f"spread members evenly over racks: {which}; in Kubernetes, with topologySpreadConstraints"
 
 
 def spread_over_racks(evidence: Evidence) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> Ra
 
 def _members(evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: RackSpread) -> Finding:
     show = command("plan", "--curve", group=group.group, bootstrap=evidence.report.bootstrap)
-    curve = f"; or let some have more than others: {show}"
+    curve = f"; or allow unequal shares: {show}"
     finding = Finding(
         code=Code.UNEVEN_OVER_RACKS,
         where=in_group(group),
@@ -131,7 +131,7 @@ def _leaders(
         cause=f"{who} leaders are near them ({leaders}): any balanced plan reads at least {spread.share:.0%} across "
         f"racks, {any_replica:.0%} "
         "if any replica in their rack served them",
-        cure="set client.rack; clients that have it and do not show it to the group belong in racks.fetch_with_rack. "
+        cure="set client.rack, and list clients that have it but do not send it to the group in racks.fetch_with_rack. "
         "Or spread leaders like members: kafka-leader-election.sh --election-type preferred",
     )
     return priced(evidence, group, cost, finding, fetching({member.id for member in group.members}))
@@ -143,9 +143,9 @@ def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: f
     finding = Finding(
         code=Code.REPLICAS_PREVENT_LOCALITY,
         where=in_group(group),
-        cause=f"at least {share:.0%} has to cross racks in any balanced plan{also}: {worst}",
-        cure="give these topics a replica in each rack (replication factor = racks), or place members like partitions: "
-        "most of them where most are",
+        cause=f"at least {share:.0%} must cross racks in any balanced plan{also}: {worst}",
+        cure="give these topics a replica in each rack (replication factor = racks), or place members like partitions, "
+        "most of them where most partitions are",
     )
     return priced(evidence, group, cost, finding, replicas_in(evidence.racks))
 
@@ -160,7 +160,7 @@ def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) ->
         yield Finding(
             code=Code.COPARTITIONING,
             where=in_group(group),
-            cause=f"co-partitioned topics stay together, as with Kafka's range: {together:.0%} has to cross racks, "
+            cause=f"co-partitioned topics stay together, as with Kafka's range: {together:.0%} must cross racks, "
             f"{apart:.0%} if they need not",
             cure=CURE_OF_COPARTITIONING,
             dollars_per_month=_dollars(evidence, cost, together - apart),

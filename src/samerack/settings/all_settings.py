@@ -53,26 +53,26 @@ class Settings(BaseSettings):
         super().__init__(_build_sources=(places or (InitSettingsSource(type(self), values),), values))
 
     kafka: KafkaTexts = Field(
-        description="Kafka settings in librdkafka's names, for both clients; `bootstrap.servers` is required. In the "
-        "environment dots are underscores: `SAMERACK_KAFKA__BOOTSTRAP_SERVERS`.",
+        description="Kafka settings by librdkafka's names, for both clients; `bootstrap.servers` is required. In "
+        "environment variables, underscores stand for dots: `SAMERACK_KAFKA__BOOTSTRAP_SERVERS`.",
         examples=[{"bootstrap.servers": "127.0.0.1:9092"}],
     )
     groups: Names = Field(
         default=(),
-        description="Consumer groups to lead: names and shell patterns; `!` before one leaves groups out, `\\!` is a "
-        "name's own. A named group that does not exist is waited for, and never created.",
+        description="Consumer groups to lead: names and shell patterns; a leading `!` excludes groups, `\\!` is a "
+        "literal `!`. The agent waits for a named group that does not exist, and never creates one.",
         examples=[["orders", "payments-*", "!payments-test-*"]],
     )
     clusters: dict[str, ClusterSettings] = Field(
         default_factory=dict,
-        description="Several Kafka clusters by name, which one agent observes, each for itself: what fails in one "
-        "concerns no other. Such an agent leads no groups. Page, API and metrics name the cluster.",
+        description="Several Kafka clusters by name, which one agent observes independently: a failure in one does not "
+        "affect the others. Such an agent leads no groups. Page, API and metrics name the cluster.",
         examples=[{"east": {"kafka": {"bootstrap.servers": "east-1:9092"}}}],
     )
     cluster: str = Field(
         default="",
-        description="The one of `clusters` that a command is about, or the name of one that the agent it asks has; "
-        "`samerack run` observes that one alone.",
+        description="Which of `clusters` a command uses, or the name of a cluster of the agent that it asks; `samerack "
+        "run` observes only that one.",
         examples=["east"],
     )
     racks: RackSettings = RackSettings()

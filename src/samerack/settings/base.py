@@ -23,7 +23,7 @@ def _split(value: object) -> object:
 
 def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
     if not all(name.strip() for name in names):
-        raise ValueError("has an empty name; remove it")
+        raise ValueError("contains an empty name; remove it")
     return names
 
 

@@ -44,8 +44,8 @@ def check_common_brokers(layers: Mapping[str, Mapping[str, Any]]) -> None:
         for name, cluster in mapping(layer.get("clusters")).items():
             if common and _BROKERS in mapping(mapping(cluster).get("kafka")):
                 raise SettingsError(
-                    f"kafka.{_BROKERS} (from {common}): cluster {str(name)[:100]!r} has brokers of its own; name the "
-                    "cluster that is meant with --set cluster=NAME, or remove one of the two"
+                    f"kafka.{_BROKERS} (from {common}): cluster {str(name)[:100]!r} has its own brokers; select the "
+                    "cluster with --set cluster=NAME, or remove one of the two"
                 )
         common = common or (origin if _BROKERS in mapping(layer.get("kafka")) else "")
 
@@ -64,7 +64,7 @@ def check_clusters(settings: Settings) -> None:
     for name, cluster in settings.clusters.items():
         if not _NAME.fullmatch(name):
             raise SettingsError(
-                f"clusters: {name[:100]!r} is no name; expected letters, digits, dots, dashes and underscores"
+                f"clusters: {name[:100]!r} is not a valid name; expected letters, digits, dots, dashes and underscores"
             )
         if not {**settings.kafka, **cluster.kafka}.get(_BROKERS):
             raise SettingsError(
@@ -73,12 +73,12 @@ def check_clusters(settings: Settings) -> None:
             )
     if settings.clusters and settings.groups:
         raise SettingsError(
-            "groups: an agent of several clusters leads none; put names into clusters.NAME.groups to observe them, and "
-            "run one agent in each cluster to lead"
+            "groups: an agent of several clusters leads no groups; put names into clusters.NAME.groups to observe "
+            "them, and run one agent per cluster to lead"
         )
     if settings.clusters and settings.publishing.cluster:
         raise SettingsError(
-            "publishing.cluster: is the name of one cluster, and clusters has several; leave it out: each has its id"
+            "publishing.cluster: names one cluster, but clusters has several; remove it: each uses its id"
         )
     if settings.cluster and settings.clusters and settings.cluster not in settings.clusters:
         known = ", ".join(sorted(settings.clusters))
@@ -117,7 +117,7 @@ def only_cluster(settings: Settings) -> Settings:
     """
     if settings.clusters:
         raise SettingsError(
-            f"clusters: are {', '.join(sorted(settings.clusters))}, and this command is about one; name it with --set "
+            f"clusters: are {', '.join(sorted(settings.clusters))}, but this command needs one; select it with --set "
             "cluster=NAME or SAMERACK_CLUSTER"
         )
     return settings

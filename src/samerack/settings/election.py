@@ -17,26 +17,26 @@ class ElectionSettings(Section):
 
     group: str = Field(
         default="samerack",
-        description="Kafka group of the agents' election, the same for all that may lead the same group. Empty: no "
-        "election.",
+        description="Kafka group for the agents' election; the same for all agents that may lead the same group. "
+        "Empty: no election.",
     )
     identity: str = Field(
         default="",
-        description="This agent's name among the others, unique and the same after a restart. Empty: made of the "
-        "host's name, the port and the groups.",
+        description="This agent's unique name, stable across restarts. Empty: derived from the host name, the port and "
+        "the groups.",
     )
     session_timeout_seconds: Seconds = Field(
-        default=6.0, description="After so long without a sign of life another agent takes over."
+        default=6.0, description="How long the active agent may be silent before another takes over."
     )
     hand_over_seconds: float = Field(
         default=1.5,
         ge=0,
-        description="How long an agent that ends leads on until the next one has taken over. More than 1.5 acts as "
-        "1.5: an agent ends within five seconds.",
+        description="How long a stopping agent keeps leading until the next one has taken over. Values above 1.5 act "
+        "as 1.5: an agent stops within five seconds.",
     )
     addresses: Names = Field(
         default=(),
-        description="Addresses of this host as the brokers see it. Empty: those the host knows.",
+        description="Addresses of this host as the brokers see it. Empty: the host's own addresses.",
         examples=[["10.1.2.3"]],
     )
 
@@ -58,14 +58,16 @@ class SupervisorSettings(Section):
     memory_mib: int = Field(
         default=1024,
         ge=64,
-        description="Resident MiB beyond which the worker is replaced; in a container also beyond three quarters of "
-        "its memory.",
+        description="Resident MiB above which the worker is replaced; in a container also above three quarters of its "
+        "memory limit.",
     )
     max_restarts: int = Field(
         default=5,
         ge=1,
-        description="Restarts within `restart_window_seconds` after which the groups are left and only observed.",
+        description="Restarts within `restart_window_seconds` after which the agent leaves its groups and only "
+        "observes them.",
     )
     restart_window_seconds: Seconds = Field(
-        default=300.0, description="How long a restart counts, and how long groups are only observed after too many."
+        default=300.0,
+        description="How long a restart counts, and how long the agent only observes groups after too many.",
     )

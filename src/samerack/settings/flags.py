@@ -50,10 +50,10 @@ def settings_from(
             merged[section] = parsed
         else:
             _section(merged, section)[key] = parsed
-    servers = only("--bootstrap-servers", bootstrap, "give all brokers in one, as HOST:PORT,HOST:PORT")
+    servers = only("--bootstrap-servers", bootstrap, "list all brokers in one option, as HOST:PORT,HOST:PORT")
     if servers is not None:
         _section(merged, "kafka")["bootstrap.servers"] = servers
-    path = only("--config", config, "keep one file, and give what differs by --set KEY=VALUE")
+    path = only("--config", config, "use one file, and override single keys with --set KEY=VALUE")
     loaded = load(path=path, flags=merged, needs_kafka=needs_kafka, several=several)
     cures.reach_settings(loaded, path)
     return loaded
@@ -66,12 +66,12 @@ def only(option: str, given: Sequence[T] | None, cure: str) -> T | None:
         SettingsError: It is given twice; the message has the cure.
     """
     if given and len(given) > 1:
-        raise SettingsError(f"{option}: is given {len(given)} times; {cure}")
+        raise SettingsError(f"{option}: was given {len(given)} times; {cure}")
     return given[0] if given else None
 
 
 def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:
     place = merged.setdefault(name, {})
     if not isinstance(place, dict):
-        raise SettingsError(f"--set {name[:200]}: is set as a whole and by one of its keys; set one or the other")
+        raise SettingsError(f"--set {name[:200]}: is set both as a whole and by one of its keys; set only one of them")
     return place

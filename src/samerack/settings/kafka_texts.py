@@ -34,10 +34,10 @@ def _as_text(key: str, value: object) -> str:
         return ",".join(_as_text(key, item) for item in value)
     if value is None or isinstance(value, Mapping | list):
         has = "no value" if value is None else "lists in a list" if isinstance(value, list) else "keys of its own"
-        raise refused(f"has {has}; expected a text", key)
+        raise refused(f"has {has}; expected a string", key)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if not is_utf8(text):
-        raise refused("holds what cannot be written in UTF-8; expected a text", key)
+        raise refused("contains characters that UTF-8 cannot encode; expected a string", key)
     return text
 
 
@@ -50,9 +50,9 @@ def _wrong_servers(servers: str) -> str:
     for server in map(str.strip, servers.split(",")):
         match = _SERVER.fullmatch(server)
         if not server:
-            return f"has a comma with no server beside it; {_EXPECTED}"
+            return f"has a comma without a server; {_EXPECTED}"
         if match is None:
-            return f"{server[:100]!r} is no server; {_EXPECTED}"
+            return f"{server[:100]!r} is not a server; {_EXPECTED}"
         if match["port"] is not None and not 1 <= int(match["port"]) <= _MAX_PORTS:
-            return f"{server[:100]!r}: a port is a number from 1 to {_MAX_PORTS}; {_EXPECTED}"
+            return f"{server[:100]!r}: the port must be from 1 to {_MAX_PORTS}; {_EXPECTED}"
     return ""

@@ -28,29 +28,29 @@ class RackSettings(Section):
 
     client_ids: dict[str, str] = Field(
         default_factory=dict,
-        description="Rack by client id: shell patterns to racks; the first that matches counts.",
+        description="Rack by client id: maps shell patterns to racks; the first match wins.",
         examples=[{"*-rack-a": "rack-a"}],
     )
     client_conventions: tuple[str, ...] = Field(
         default=CLIENT_CONVENTIONS,
-        description="Rack in the client id: keys of `KEY=ZONE`, as in `orders,diskless_az=use1-az1`; empty: none.",
+        description="Rack in the client id: the keys in `KEY=ZONE`, as in `orders,diskless_az=use1-az1`; empty: none.",
         examples=[["zone"]],
     )
     networks: dict[str, str] = Field(
         default_factory=dict,
-        description="Rack by client host: networks to racks; the longest prefix counts.",
+        description="Rack by client host: maps networks to racks; the longest prefix wins.",
         examples=[{"10.1.0.0/16": "rack-a"}],
     )
     client_tags: tuple[str, ...] = Field(
         default=("rack", "zone"),
-        description="Kafka Streams: client tags (`client.tag.NAME`) that hold a rack; the first that a member has "
-        "counts.",
+        description="Kafka Streams: client tags (`client.tag.NAME`) that hold a rack; the first one that a member has "
+        "wins.",
         examples=[["availability-zone"]],
     )
     fetch_with_rack: tuple[str, ...] = Field(
         default=(),
         description="Client id patterns of members that fetch with their rack (KIP-392) although their subscription "
-        "names none.",
+        "has none.",
         examples=[["orders-*"]],
     )
     replica_selector: Literal["auto", "rack-aware", "leader"] = Field(
@@ -71,7 +71,9 @@ class RackSettings(Section):
     def _conventions_are_keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
         for key in keys:
             if not re.fullmatch(r"[^=,;&|\s]+", key):
-                raise ValueError(f"{key!r} is no key of a client id's KEY=ZONE; write the key alone, such as ws_az")
+                raise ValueError(
+                    f"{key!r} is not the key of a KEY=ZONE in a client id; give only the key, such as ws_az"
+                )
         return keys
 
     @field_validator("networks")
@@ -96,40 +98,41 @@ class LeadingSettings(Section):
     protocols: tuple[str, ...] = Field(
         default=("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"),
         min_length=1,
-        description="Protocol names the agent offers; a group can only be joined when all its members share one.",
+        description="Protocol names the agent offers; it can join a group only if all members share one of them.",
     )
     cooperative_protocols: tuple[str, ...] = Field(
         default=("cooperative-sticky",), description="Protocols that rebalance incrementally (KIP-429)."
     )
     allow_roundrobin_v0: bool = Field(
         default=False,
-        description="Join `roundrobin` groups with members of subscription v0: only where no member is kafka-python 3.",
+        description="Join `roundrobin` groups that have members with subscription v0; safe only if no member is "
+        "kafka-python 3.",
     )
     keep_copartitioned: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="Whether partition i of co-partitioned topics stays on one member; `auto`: where the group's "
-        "protocol is `range`, as Kafka's; then each set of such topics is balanced by itself.",
+        description="Whether partition i of co-partitioned topics stays on one member; `auto`: if the group's protocol "
+        "is `range`, as in Kafka; each set of such topics is then balanced separately.",
     )
     weigh_by: Literal["bytes", "partitions"] = Field(
         default="bytes",
-        description="What a partition read across racks costs: its measured bytes per second, or one each.",
+        description="Cost of a partition that is read across racks: its measured bytes per second, or 1.",
     )
     max_skew: int = Field(
         default=0,
         ge=0,
-        description="Partitions beyond its fair share that a member may get, so that fewer are read across racks. Not"
-        " where co-partitioned topics stay together.",
+        description="Partitions above its fair share that a member may get to reduce cross-rack reads. Ignored where "
+        "co-partitioned topics stay together.",
     )
     spread_moves: int = Field(
         default=0,
         ge=0,
-        description="Partitions a plan may move beyond the fewest, so that no member has too many of one topic.",
+        description="Extra partitions that a plan may move so that no member has too many of one topic.",
     )
     deadline_seconds: Seconds = Field(
-        default=5.0, description="Longest time for a plan; keep it below the members' session timeout."
+        default=5.0, description="Maximum time to compute a plan; keep it below the members' session timeout."
     )
     position_retry_seconds: Seconds = Field(
-        default=30.0, description="Pause after a failed attempt to get to the front of the brokers' order."
+        default=30.0, description="Pause after a failed attempt to become first in the brokers' member order."
     )
     takeover: Literal["patient", "clean"] = Field(
         default="patient",
@@ -137,7 +140,7 @@ class LeadingSettings(Section):
         "policy allows a rebalance.",
     )
     takeover_wait_seconds: Seconds = Field(
-        default=5.0, description="How long members may take to rejoin in a takeover."
+        default=5.0, description="How long members may take to rejoin during a takeover."
     )
 
     @field_validator("protocols", "cooperative_protocols")
@@ -146,8 +149,8 @@ class LeadingSettings(Section):
         for protocol in protocols:
             if protocol in STREAMS_PROTOCOLS:
                 raise ValueError(
-                    f"{protocol!r} is Kafka Streams, which assigns its tasks itself: its leader fails on a member that "
-                    "is not Streams, and the application stops; leave the name out"
+                    f"{protocol!r} is Kafka Streams, which assigns its own tasks: its leader fails on a member that is "
+                    "not Streams, and the application stops; remove the name"
                 )
         return protocols
 
@@ -157,11 +160,11 @@ class WatchSettings(Section):
 
     group_seconds: Seconds = Field(
         default=1.0,
-        description="Time between two polls of a group; five times as long while the agent leads it and it needs "
-        "nothing.",
+        description="Interval between polls of a group; five times as long while the agent leads it and nothing is "
+        "pending.",
     )
     groups_seconds: Seconds = Field(
         default=10.0,
-        description="Time between two lists of all groups, for a pattern of `groups`. Groups that rebalance are listed "
-        "twice a second, so that new ones are led from birth.",
+        description="Interval between lists of all groups, if `groups` has patterns. Rebalancing groups are listed "
+        "twice a second, so that the agent leads new groups from their first generation.",
     )

@@ -78,7 +78,9 @@ def load(
     except ValidationError as error:
         raise SettingsError(_together([*wrong, *_explained(error, said, misspelt=bool(wrong))])) from None
     except RecursionError:
-        raise SettingsError("the settings are nested too deeply; a YAML alias may refer to what it is in") from None
+        raise SettingsError(
+            "the settings are nested too deeply; a YAML alias may refer to a block that contains it"
+        ) from None
     if wrong:
         raise SettingsError(_together(wrong))
     check_clusters(settings)
@@ -162,7 +164,7 @@ def _nearest(above: Sequence[int | str], key: str) -> str:
     """Return a hint at the setting that was meant by an unknown key: of the same section, else of the same name."""
     key, prefix = key[:_LONGEST_NAME].lower(), "".join(f"{part}." for part in above)[:_LONGEST_NAME]
     if renamed := _RENAMED.get(f"{prefix}{key}"):
-        return f"; it is called {renamed} now"
+        return f"; its name is now {renamed}"
     here = list(model_at(above).model_fields)
     close = [f"{prefix}{name}" for name in get_close_matches(key, here, n=1, cutoff=_SIMILAR)]
     if not close and "kafka" in here:
@@ -239,7 +241,7 @@ def _explain(first: ErrorDetails) -> str:
     return f"{place}: {_EXPECTED.get(first['type'], said)}, got {got}"[:_LONGEST_MESSAGE]
 
 
-_A_MAP: Final = "must be a map of keys and values"
+_A_MAP: Final = "must be a map"
 _A_LIST: Final = "must be a list"
 _A_NUMBER: Final = "must be a number"
 _WHOLE: Final = "must be a whole number"
@@ -248,9 +250,9 @@ _EXPECTED: Final = {
     "tuple_type": _A_LIST,
     "dict_type": _A_MAP,
     "model_type": _A_MAP,
-    "string_type": "must be a text",
+    "string_type": "must be a string",
     "string_too_short": "must not be empty",
-    "string_unicode": "holds what cannot be written in UTF-8",
+    "string_unicode": "contains characters that UTF-8 cannot encode",
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
     "int_parsing_size": _WHOLE,

@@ -28,60 +28,59 @@ class ClientEndpoint(Section):
 class TrafficSettings(Section):
     """What is measured of consumer traffic."""
 
-    enabled: bool = Field(default=True, description="Whether to measure.")
+    enabled: bool = Field(default=True, description="Whether to measure traffic.")
     groups: Names = Field(
         default=(),
-        description="Groups to observe, as in `groups`; by default those that are led. They are never joined.",
+        description="Groups to observe, as in `groups`; by default those to lead. The agent never joins observed "
+        "groups.",
         examples=[["orders-*", "payments"]],
     )
     topics: Names = Field(
         default=(EVERY,),
-        description="Topics with metrics of their own, as in `groups`; others are added up as topic `(other)`.",
+        description="Topics with their own metrics, as in `groups`; all others are summed as topic `(other)`.",
         examples=[["*", "!*-changelog", "!tmp-*"]],
     )
     poll_seconds: Seconds = Field(
         default=5.0,
-        description="Time between two polls of offsets and log sizes, stretched so that polling takes a third of the "
-        "time at most.",
+        description="Interval between polls of offsets and log sizes, extended so that polling takes at most a third "
+        "of the time.",
     )
-    window_seconds: Seconds = Field(
-        default=60.0, description="Length of the window that shares and rates are shown for."
-    )
+    window_seconds: Seconds = Field(default=60.0, description="Length of the window for shares and rates.")
     history_step_seconds: float = Field(
-        default=300.0, ge=1, le=86_400, description="Time of one point of a group's history, of which 288 are kept."
+        default=300.0, ge=1, le=86_400, description="Time between points of a group's history; 288 points are kept."
     )
     probe_seconds: Seconds = Field(
-        default=60.0, description="How often the leader is asked anew which replica serves a rack."
+        default=60.0, description="Interval at which the leader is asked again which replica serves a rack."
     )
-    rack: str = Field(default="", description="The agent's own rack: logs are sampled from a replica there.")
+    rack: str = Field(default="", description="The agent's own rack; it samples logs from replicas there.")
     sample_bytes: int = Field(
-        default=4_194_304, ge=0, description="Most bytes of logs that one poll may read; 0 reads none."
+        default=4_194_304, ge=0, description="Maximum bytes of logs that one poll may read; 0 reads none."
     )
     client_endpoints: tuple[ClientEndpoint, ...] = Field(
         default=(),
-        description="Metrics of Java clients, whose bytes are then exact.",
+        description="Metrics endpoints of Java clients, whose bytes are then exact.",
         examples=[[{"url": "http://127.0.0.1:9404/metrics", "group": "orders"}]],
     )
     replication: bool = Field(
         default=True,
-        description="Whether to measure replication and producers where `groups` contain `*`, by two polls of all logs "
-        "in `window_seconds`.",
+        description="Whether to measure replication and producers if `groups` contains `*`, by two polls of all logs "
+        "per `window_seconds`.",
     )
     readers_without_members: Names = Field(
         default=(),
-        description="Groups that are read without ever having members, as in `groups`: Flink's, for example. Offsets "
-        "of other such groups may be a tool's, such as MirrorMaker's, and count as read only with a leader epoch.",
+        description="Groups that read without ever having members, as in `groups`: Flink's, for example. Offsets of "
+        "other such groups may come from a tool such as MirrorMaker, and count as read only with a leader epoch.",
         examples=[["flink-*"]],
     )
     network_bytes_per_second: float = Field(
         default=1_250_000_000,
         gt=0,
-        description="What one host can send or receive; an offset that moves faster was not read.",
+        description="Network capacity of one host; an offset that advances faster was not read.",
     )
     max_series: int = Field(
         default=50_000,
         ge=100,
-        description="Most series of traffic and money together; what is beyond is added up as group `(other)`.",
+        description="Maximum series of traffic and money together; the rest is summed as group `(other)`.",
     )
 
     @field_validator("groups", "topics")
@@ -97,7 +96,7 @@ class MoneySettings(Section):
 
     prices: Literal["aws", "google-cloud", "azure", "custom"] = Field(
         default="aws",
-        description="Price table of a provider, or `custom` for negotiated prices, other regions and clouds.",
+        description="A provider's price table, or `custom` for negotiated prices, other regions and other clouds.",
     )
     dollars_per_gb_sent: float | None = Field(
         default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that leave a rack for another."
@@ -111,13 +110,13 @@ class ClusterSettings(Section):
     """One of several clusters that an agent observes."""
 
     kafka: KafkaTexts = Field(
-        description="Kafka settings of this cluster, which go before those of `kafka` in the same place; one of the "
+        description="Kafka settings of this cluster, which override those of `kafka` from the same source; one of the "
         "two has `bootstrap.servers`.",
         examples=[{"bootstrap.servers": "east-1:9092"}],
     )
     groups: Names = Field(
         default=(),
-        description="Groups to observe there, as in `traffic.groups`, which counts where this is empty; all where "
+        description="Groups to observe there, as in `traffic.groups`, which applies if this is empty; all groups if "
         "both are.",
         examples=[["payments-*"]],
     )

@@ -12,7 +12,7 @@ import typer
 
 ConfigOption = Annotated[
     list[Path] | None,
-    typer.Option("--config", "-c", help="YAML file with settings (or SAMERACK_CONFIG).", show_default=False),
+    typer.Option("--config", "-c", help="YAML file with settings (default: SAMERACK_CONFIG).", show_default=False),
 ]
 BootstrapOption = Annotated[
     list[str] | None,

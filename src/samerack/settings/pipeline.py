@@ -17,15 +17,14 @@ def _texts(value: object) -> object:
     """Convert values such as `true` and 2 in YAML to text, because Spark takes only text."""
     if not isinstance(value, Mapping):
         raise refused(
-            f"is {kind_of(value)}; expected Spark's keys and their texts, e.g. "
-            "pipeline.conf={spark.driver.memory: 4g}"
+            f"is {kind_of(value)}; expected Spark's keys and values, e.g. pipeline.conf={{spark.driver.memory: 4g}}"
         )
     return {str(key): _text(str(key), item) for key, item in value.items()}
 
 
 def _text(key: str, value: object) -> str:
     if value is None or isinstance(value, (Mapping, list)):
-        raise refused(f"{key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a text")
+        raise refused(f"{key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a string")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -34,12 +33,12 @@ class PipelineSettings(Section):
 
     master: str = Field(
         default="",
-        description="Spark master: `local[2]`, `spark://HOST:7077`, `k8s://...`, `yarn`. Empty: what `spark-submit` "
-        "says, else `local[*]`.",
+        description="Spark master: `local[2]`, `spark://HOST:7077`, `k8s://...`, `yarn`. Empty: that of "
+        "`spark-submit`, else `local[*]`.",
     )
     conf: Annotated[dict[str, str], BeforeValidator(_texts), WithJsonSchema(_SCHEMA)] = Field(
         default_factory=dict,
-        description="Any setting of Spark's own; wins over ours.",
+        description="Any Spark setting; overrides samerack's.",
         examples=[{"spark.driver.memory": "4g"}],
     )
     jars: Names = Field(
@@ -48,28 +47,31 @@ class PipelineSettings(Section):
         examples=[["s3a://bucket/samerack/jars/delta-storage-4.4.0.jar"]],
     )
     start_seconds: Seconds = Field(
-        default=60.0, description="Longest wait for a standalone master and its first worker."
+        default=60.0, description="Maximum wait for a standalone master and its first worker."
     )
     tables: str = Field(
         default="samerack-tables",
-        description="Folder or address of the tables, which all workers must see.",
+        description="Folder or address of the tables, which all workers must be able to reach.",
         examples=["s3a://bucket/samerack"],
     )
     checkpoint: str = Field(
         default="",
-        description="How far the stream has come; belongs to the tables. Empty: the folder `_checkpoint` beside them.",
+        description="The stream's checkpoint, which belongs to the tables. Empty: the folder `_checkpoint` beside "
+        "them.",
     )
     traffic_topic: str = Field(
-        default="samerack-traffic", min_length=1, description="Topic that agents publish samples of traffic to."
+        default="samerack-traffic", min_length=1, description="Topic to which agents publish traffic samples."
     )
     states_topic: str = Field(
-        default="samerack-states", min_length=1, description="Topic that agents publish states of groups to."
+        default="samerack-states", min_length=1, description="Topic to which agents publish group states."
     )
-    trigger_seconds: Seconds = Field(default=30.0, description="Time between the beginnings of two batches.")
-    batch_records: int = Field(default=2_000_000, ge=1, description="Most records in one batch.")
-    late_days: int = Field(default=30, ge=1, le=36_500, description="A record from more days ago is bad.")
+    trigger_seconds: Seconds = Field(default=30.0, description="Time between the starts of two batches.")
+    batch_records: int = Field(default=2_000_000, ge=1, description="Maximum records in one batch.")
+    late_days: int = Field(
+        default=30, ge=1, le=36_500, description="Maximum age in days; older records are rejected as bad."
+    )
     lost_records: Literal["stop", "skip"] = Field(
-        default="stop", description="When unread records are gone from Kafka: `stop` with an error, or `skip` them."
+        default="stop", description="If unread records are gone from Kafka: `stop` with an error, or `skip` them."
     )
     traffic_days: int = Field(default=400, ge=1, description="Days that `traffic_by_minute` keeps.")
     states_days: int = Field(default=90, ge=1, description="Days that `group_states` keeps.")
@@ -77,6 +79,6 @@ class PipelineSettings(Section):
     vacuum_hours: float = Field(
         default=168.0,
         ge=0,
-        description="Age at which files that no table version needs are deleted; longer than any query and any pause "
-        "of the stream.",
+        description="Age after which unreferenced table files are deleted; longer than any query and any pause of the "
+        "stream.",
     )

@@ -16,8 +16,8 @@ class PodSettings(Section):
 
     sources: tuple[RackSource, ...] = Field(
         default=("env", "file", "label"),
-        description="Where the rack of this pod is looked for; the first source that has one counts. `kubernetes` and"
-        " `cloud` use the network.",
+        description="Sources for the rack of this pod; the first that has one wins. `kubernetes` and `cloud` use the "
+        "network.",
     )
     rack_variable: str = Field(default="CLIENT_RACK", description="`env`: the environment variable that has the rack.")
     rack_file: str = Field(
@@ -34,12 +34,12 @@ class PodSettings(Section):
     )
     zones: dict[str, str] = Field(
         default_factory=dict,
-        description="Racks as the brokers name them, by zone name or id.",
+        description="The brokers' name of each rack, by zone name or id.",
         examples=[{"us-east-1a": "use1-az4"}],
     )
     kubernetes_url: str = Field(
         default="",
-        description="`kubernetes`: the API server; else that of KUBERNETES_SERVICE_HOST.",
+        description="`kubernetes`: the API server. Empty: that of KUBERNETES_SERVICE_HOST.",
         examples=["https://10.96.0.1:443"],
     )
     kubernetes_account: str = Field(
@@ -47,7 +47,7 @@ class PodSettings(Section):
         description="`kubernetes`: the folder with `token`, `ca.crt` and `namespace` of the pod's service account.",
     )
     kubernetes_members: bool = Field(
-        default=False, description="Ask the Kubernetes API for the racks of members that no other source knows."
+        default=False, description="Ask the Kubernetes API for the rack of each member that no other source knows."
     )
     kubernetes_namespaces: tuple[str, ...] = Field(
         default=(),
@@ -55,22 +55,22 @@ class PodSettings(Section):
         examples=[["orders", "payments"]],
     )
     cloud: Literal["auto", "aws", "google-cloud", "azure"] = Field(
-        default="auto", description="`cloud`: whose instance metadata to ask; `auto` asks one after the other."
+        default="auto", description="`cloud`: which provider's instance metadata to ask; `auto` tries each in turn."
     )
     cloud_zone: Literal["name", "id"] = Field(
-        default="name", description="`cloud`: whether zones count by name or, on AWS, by id."
+        default="name", description="`cloud`: whether to use a zone's name or, on AWS, its id."
     )
 
     @field_validator("sources")
     @classmethod
     def _each_once(cls, sources: tuple[RackSource, ...]) -> tuple[RackSource, ...]:
         if len(set(sources)) < len(sources):
-            raise ValueError("names a source twice")
+            raise ValueError("lists a source twice")
         return sources
 
     @field_validator("kubernetes_url")
     @classmethod
     def _has_scheme(cls, url: str) -> str:
         if url and not url.startswith(("https://", "http://")):
-            raise ValueError("is no address; expected https://HOST:PORT or http://HOST:PORT")
+            raise ValueError("is not an address; expected https://HOST:PORT or http://HOST:PORT")
         return url.rstrip("/")

@@ -17,12 +17,12 @@ class WindowSettings(Section):
     """A time of day, week or month that comes again and again."""
 
     cron: str = Field(
-        description="When it opens, as in a crontab: minute, hour, day of month, month, day of week.",
+        description="When the window opens, as in a crontab: minute, hour, day of month, month, day of week.",
         examples=["0 2 * * *"],
     )
-    minutes: float = Field(gt=0, description="How long it is open.", examples=[120])
+    minutes: float = Field(gt=0, description="How long the window is open.", examples=[120])
     timezone: str = Field(
-        default="UTC", description="Time zone of `cron`, by its name in the IANA database.", examples=["Europe/Berlin"]
+        default="UTC", description="Time zone of `cron`: a name from the IANA database.", examples=["Europe/Berlin"]
     )
 
     @field_validator("cron")
@@ -33,9 +33,9 @@ class WindowSettings(Section):
         try:
             coming = next(CronSim(cron, datetime.now(UTC)), None)
         except CronSimError as error:
-            raise ValueError(f"is no crontab's time ({error})") from None
+            raise ValueError(f"is not a valid crontab time ({error})") from None
         if coming is None:
-            raise ValueError("does not come within fifty years")
+            raise ValueError("does not occur within fifty years")
         return cron
 
     @field_validator("timezone")
@@ -44,7 +44,9 @@ class WindowSettings(Section):
         try:
             ZoneInfo(timezone)
         except (KeyError, OSError, ValueError):
-            raise ValueError("no such time zone here; names are as Europe/Berlin, from the system's tzdata") from None
+            raise ValueError(
+                "unknown time zone; expected a name from the system's tzdata, such as Europe/Berlin"
+            ) from None
         return timezone
 
 
@@ -53,49 +55,48 @@ class PolicyRules(Section):
 
     mode: Literal["act", "propose"] = Field(
         default="act",
-        description="`act` triggers rebalances that are worth it; `propose` triggers none for racks or traffic and "
-        "reports them.",
+        description="`act` triggers worthwhile rebalances; `propose` only reports rebalances for racks or traffic.",
     )
     min_saving: float = Field(
         default=0.05,
         ge=0,
         le=1,
-        description="Minimum saving for a rebalance, as a share of the group's partitions, and of its bytes where they "
-        "are measured. Every minimum must be exceeded.",
+        description="Minimum saving for a rebalance, as a share of the group's partitions, and of its bytes if "
+        "measured. Every minimum must be exceeded.",
     )
     min_saving_bytes_per_second: float = Field(
-        default=0.0, ge=0, description="Minimum saving in measured bytes per second; 0: whatever it is."
+        default=0.0, ge=0, description="Minimum saving in measured bytes per second; 0: no minimum."
     )
     min_saving_dollars_per_day: float = Field(
-        default=0.0, ge=0, description="Minimum saving in dollars per day, by `money.prices`; 0: whatever it is."
+        default=0.0, ge=0, description="Minimum saving in dollars per day, by `money.prices`; 0: no minimum."
     )
     unmeasured_seconds: float = Field(
-        default=600.0, ge=0, description="Longest wait for bytes to be measured, where a minimum needs them."
+        default=600.0, ge=0, description="Maximum wait for byte measurements that a minimum needs."
     )
     max_pause_seconds: float = Field(
         default=10.0,
         ge=0,
-        description="Longest pause that a rebalance for racks or traffic may cost, by the group's last rebalances; "
-        "0: whatever it is.",
+        description="Maximum pause that a rebalance for racks or traffic may cause, judging by the group's last "
+        "rebalances; 0: no limit.",
     )
     member_session_seconds: Seconds = Field(
         default=45.0,
-        description="The longest `session.timeout.ms` of the group's members, which brokers do not show: so long "
-        "a rebalance waits for members that may be dead or restarting. The default is that of most clients.",
+        description="The longest `session.timeout.ms` of the group's members, which brokers do not report: how long a "
+        "rebalance waits for members that may be dead or restarting. The default is that of most clients.",
     )
-    burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
-    refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
-    max_per_hour: int = Field(default=12, ge=1, description="Maximum of rebalances within any hour.")
+    burst: int = Field(default=3, ge=1, description="Rebalances that may follow one another without a pause.")
+    refill_seconds: Seconds = Field(default=60.0, description="Time after which the budget gains one rebalance.")
+    max_per_hour: int = Field(default=12, ge=1, description="Maximum number of rebalances in any hour.")
     windows: tuple[WindowSettings, ...] = Field(
         default=(),
-        description="Times in which rebalances may be triggered; empty: always.",
+        description="Time windows in which rebalances may be triggered; empty: always.",
         examples=[[{"cron": "0 2 * * *", "minutes": 120, "timezone": "Europe/Berlin"}]],
     )
     breaker_failures: int = Field(
-        default=2, ge=1, description="Failed rebalances in a row after which the agent triggers none."
+        default=2, ge=1, description="Consecutive failed rebalances after which the agent stops triggering them."
     )
     breaker_seconds: Seconds = Field(
-        default=3600.0, description="How long it triggers none then; after that one on trial."
+        default=3600.0, description="How long it then triggers none; after that it tries one."
     )
 
 
@@ -104,8 +105,8 @@ class PolicySettings(PolicyRules):
 
     groups: dict[str, PolicyRules] = Field(
         default_factory=dict,
-        description="Other rules for some groups: shell patterns of group names to keys of this section; the first "
-        "that matches counts.",
+        description="Rules for individual groups: maps shell patterns of group names to keys of this section; the "
+        "first match wins.",
         examples=[{"orders-*": {"mode": "propose", "min_saving": 0.1}}],
     )
 

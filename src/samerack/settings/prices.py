@@ -17,13 +17,13 @@ def price_table(settings: MoneySettings) -> PriceTable:
     if settings.prices != "custom":
         if given != (None, None):
             raise SettingsError(
-                f"money.prices: is {settings.prices}, whose prices are known; say custom to give "
+                f"money.prices: is {settings.prices}, whose prices are known; set it to custom to use "
                 "money.dollars_per_gb_sent and money.dollars_per_gb_received"
             )
         return shipped(settings.prices)
     if given == (None, None):
         raise SettingsError(
-            "money.prices: is custom; give money.dollars_per_gb_sent, money.dollars_per_gb_received or both"
+            "money.prices: is custom; set money.dollars_per_gb_sent, money.dollars_per_gb_received or both"
         )
     sent, received = given
     return PriceTable(

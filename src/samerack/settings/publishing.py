@@ -18,30 +18,30 @@ class PublishingSettings(Section):
     """Samples of traffic and states of groups, as records for the fleet pipeline; off without topics."""
 
     traffic_topic: str = Field(
-        default="", description="Topic for samples of traffic; empty publishes none.", examples=["samerack-traffic"]
+        default="", description="Topic for traffic samples; empty publishes none.", examples=["samerack-traffic"]
     )
     states_topic: str = Field(
-        default="", description="Topic for states of groups; empty publishes none.", examples=["samerack-states"]
+        default="", description="Topic for group states; empty publishes none.", examples=["samerack-states"]
     )
     every_seconds: int = Field(
         default=60,
         ge=1,
         le=_MINUTE,
-        description="Length of a sample's window, and time between two states; a divisor of 60.",
+        description="Window of a sample and interval between states; a divisor of 60.",
     )
     cluster: str = Field(
         default="",
-        description="Name of the cluster in all records, the same in all its agents. Empty: the cluster's id.",
+        description="Name of the cluster in all records, the same for all its agents. Empty: the cluster id.",
         examples=["orders-eu"],
     )
     kafka: KafkaTexts = Field(
         default_factory=dict,
-        description="Kafka settings of the producer alone, over those of `kafka`.",
+        description="Kafka settings for the producer only; they override those of `kafka`.",
         examples=[{"bootstrap.servers": "fleet:9092"}],
     )
     create_topics: bool = Field(default=False, description="Create a missing topic, with the brokers' defaults.")
-    max_buffered_records: int = Field(default=100_000, ge=1, description="Most records that wait for Kafka.")
-    max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Most bytes that wait for Kafka.")
+    max_buffered_records: int = Field(default=100_000, ge=1, description="Maximum records that wait for Kafka.")
+    max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Maximum bytes that wait for Kafka.")
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -52,14 +52,14 @@ class PublishingSettings(Section):
     @classmethod
     def _parts_of_a_minute(cls, seconds: int) -> int:
         if _MINUTE % seconds:
-            raise ValueError("60 is no multiple of it; take 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30 or 60")
+            raise ValueError("must divide 60; set 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30 or 60")
         return seconds
 
     @model_validator(mode="after")
     def _two_topics(self) -> Self:
         if self.traffic_topic and self.traffic_topic == self.states_topic:
             raise ValueError(
-                f"traffic_topic and states_topic are both {self.traffic_topic}; samples and states need a topic each"
+                f"traffic_topic and states_topic are both {self.traffic_topic}; samples and states need separate topics"
             )
         return self
 
@@ -69,16 +69,16 @@ class EventSettings(Section):
 
     path: str = Field(
         default="",
-        description="File for events, on a local disk, one for each agent. Empty: `samerack/events-NAME.db` in "
-        "`$XDG_STATE_HOME`, `~/.local/state` or `/var/lib`. `memory` keeps them in memory.",
+        description="File for events, on a local disk, a separate one for each agent. Empty: `samerack/events-NAME.db` "
+        "in `$XDG_STATE_HOME`, `~/.local/state` or `/var/lib`. `memory` keeps them in memory.",
         examples=["/var/lib/samerack/events.db"],
     )
     most: int = Field(
-        default=10_000, ge=100, le=100_000, description="Most events that are kept, in memory and in the file."
+        default=10_000, ge=100, le=100_000, description="Maximum events to keep, in memory and in the file."
     )
     days: float = Field(default=30.0, gt=0, description="How long the file keeps events.")
     topic: str = Field(
         default="",
-        description="Topic for events; empty publishes none. Its producer is that of `publishing`.",
+        description="Topic for events; empty publishes none. `publishing` configures its producer.",
         examples=["samerack-events"],
     )

@@ -14,12 +14,12 @@ class WebSettings(Section):
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     hosts: Names = Field(
-        default=(), description="Further names by which the port may be asked.", examples=[["samerack.example.org"]]
+        default=(), description="Additional host names that requests may use.", examples=[["samerack.example.org"]]
     )
-    port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
+    port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 picks a free port and logs it.")
     socket: str = Field(
         default="",
-        description="Path of a Unix socket to listen on as well, for programs of the agent's user and group.",
+        description="Path of an additional Unix socket to listen on, for programs of the agent's user and group.",
         examples=["/run/samerack/agent.sock"],
     )
 
@@ -32,11 +32,11 @@ class OtelSettings(Section):
 
     endpoint: str = Field(
         default="",
-        description="Where to send metrics by OTLP over HTTP (`samerack[otel]`, which the image has). Empty: nowhere. "
-        "OpenTelemetry's variables for headers, certificates and resource attributes count.",
+        description="Where to send metrics by OTLP over HTTP (`samerack[otel]`, included in the image). Empty: "
+        "nowhere. OpenTelemetry's variables for headers, certificates and resource attributes apply.",
         examples=["http://collector:4318/v1/metrics"],
     )
-    every_seconds: Seconds = Field(default=60.0, description="How often.")
+    every_seconds: Seconds = Field(default=60.0, description="Interval between exports.")
 
     @field_validator("endpoint")
     @classmethod
@@ -49,7 +49,7 @@ class OtelSettings(Section):
 class LogSettings(Section):
     """Structured logs on standard error."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level shown.")
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Minimum level to log.")
     format: Literal["auto", "console", "json"] = Field(
-        default="auto", description="`auto`: text on a terminal and from commands, else one JSON object a line."
+        default="auto", description="`auto`: text on a terminal and from commands, otherwise one JSON object per line."
     )

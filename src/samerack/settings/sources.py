@@ -48,7 +48,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in keys:
                     line = key.start_mark.line + 1
-                    raise _TwiceError(f"{key.value} is listed twice in one section (again in line {line}); keep one")
+                    raise _TwiceError(f"{key.value} occurs twice in one section (again on line {line}); keep one")
                 keys.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -60,26 +60,26 @@ def _parsed(text: str) -> Any:
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply") from None
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # 2026-99-99, !!int x
-        raise yaml.YAMLError("a value looks like a date or a number, and is none; put it in quotes") from None
+        raise yaml.YAMLError("a value looks like a date or a number but is not valid; put it in quotes") from None
 
 
-_SIGN: Final = "a value that begins with ! or * is a sign of YAML's own here; put it in quotes"
+_SIGN: Final = "a value that begins with ! or * is a YAML tag or alias; put it in quotes"
 _MEANINGS: Final = {
     "found undefined alias": _SIGN,
     "could not determine a constructor for the tag": _SIGN,
     "expected ',' or ']'": "a list is not closed; expected , or ]",
     "expected ',' or '}'": "a map is not closed; expected , or }",
-    "expected <block end>": "expected a key or an item that begins below those before it, in the same column",
-    "expected the node content": "expected a value, or the end of what is open",
+    "expected <block end>": "expected a key or an item in the same column as those before it",
+    "expected the node content": "expected a value or a closing bracket",
     "expected '<document start>'": "expected the end of the file",
-    "but found another document": "there is a second document; expected the end of the file",
-    "mapping values are not allowed": "a colon is not expected here; expected the key in the column of those before, "
-    "and quotes around a value that has a colon",
-    "sequence entries are not allowed": "a dash is not expected here; expected each item in a line of its own",
-    "could not find expected ':'": "expected a colon and a blank after the key",
-    "found character '\\t'": "a tab is not expected here; expected blanks",
-    "found character": "a value cannot begin with this character; expected quotes around it",
-    "found unexpected end of stream": "a quote is not closed; expected another before the end of the file",
+    "but found another document": "found a second document; expected the end of the file",
+    "mapping values are not allowed": "unexpected colon; put the key in the same column as those before it, and quote "
+    "a value that contains a colon",
+    "sequence entries are not allowed": "unexpected dash; put each item on its own line",
+    "could not find expected ':'": "expected a colon and a space after the key",
+    "found character '\\t'": "unexpected tab; indent with spaces",
+    "found character": "a value cannot begin with this character; put it in quotes",
+    "found unexpected end of stream": "a quoted string is not closed before the end of the file",
 }
 """What the parser's messages mean, by their beginnings."""
 
@@ -92,7 +92,11 @@ def _explained(error: yaml.YAMLError | UnicodeDecodeError) -> str:
     if sign := opened if str(error.context).startswith(_SCANNING_SIGNS) else _swallowing(problem, mark):
         return f"{_SIGN} (line {sign.line + 1}, column {sign.column + 1})"
     meaning = next((words for begins, words in _MEANINGS.items() if problem.startswith(begins)), "")
-    since = f", in what begins in line {opened.line + 1}" if meaning and opened and opened.line < mark.line else ""
+    since = (
+        f", in the block that begins on line {opened.line + 1}"
+        if meaning and opened and opened.line < mark.line
+        else ""
+    )
     return f"{meaning or _without_values(problem)} (line {mark.line + 1}, column {mark.column + 1}{since})"
 
 
@@ -126,7 +130,9 @@ def from_file(path: Path | None) -> dict[str, Any]:
     try:
         content = _parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing YAML file") from None
+        raise SettingsError(
+            f"{path}: cannot be read ({error.strerror}); give the path of an existing YAML file"
+        ) from None
     except _TwiceError as error:
         raise SettingsError(f"{path}: {error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -134,7 +140,7 @@ def from_file(path: Path | None) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise SettingsError(f"{path}: holds {kind_of(content)}; expected keys such as kafka and groups")
+        raise SettingsError(f"{path}: holds {kind_of(content)}; expected settings such as kafka and groups")
     return {str(key): value for key, value in content.items() if value is not None}  # a section may be all comments
 
 
@@ -149,7 +155,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE or _is_service_link(variable, text):
             continue
         if not is_utf8(variable + text):
-            raise SettingsError(f"{ascii(variable)[1:-1]}: holds bytes that are no UTF-8; expected a text")
+            raise SettingsError(f"{ascii(variable)[1:-1]}: contains bytes that are not UTF-8; expected text")
         keys = variable.removeprefix(ENV_PREFIX).lower().split("__")
         value: Any
         above = _above_kafka(keys)
@@ -164,7 +170,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         for key in keys[:-1]:
             place = place.setdefault(key, {})
             if not isinstance(place, dict):
-                raise SettingsError(f"{variable}: {key} is set as a whole by another variable; set one or the other")
+                raise SettingsError(f"{variable}: {key} is set as a whole by another variable; set only one of them")
         place[keys[-1]] = value
     return result
 
@@ -198,8 +204,8 @@ def parse_text(text: str) -> Any:
     except yaml.YAMLError:
         if is_like_a_list(text):
             raise SettingsError(
-                "looks like a list or a map and is none; close its brackets, and put what has a star or other signs of "
-                'YAML in quotes, as in ["*"]'
+                "looks like a list or a map but is not valid; close its brackets, and put values with a star or other "
+                'signs of YAML in quotes, as in ["*"]'
             ) from None  # without the text, see above
         return text
     if isinstance(parsed, (list, dict)):
@@ -211,7 +217,7 @@ def parse_text(text: str) -> Any:
     return parsed
 
 
-IN_QUOTES: Final = "is a list or a map in quotes, and would be one text; remove the quotes around it"
+IN_QUOTES: Final = "is a list or a map in quotes, which would be read as a single string; remove the quotes around it"
 
 
 def is_like_a_list(text: str) -> bool:

@@ -18,12 +18,12 @@ Weights = Literal["partitions", "bytes"]
 
 
 class StreamsRules(Section):
-    """What is planned otherwise than the application's own configuration says; unset keys are the application's."""
+    """Overrides of the application's own configuration; unset keys keep the application's values."""
 
     assignor: str = Field(
         default="",
-        description="`ha`, `sticky`, `legacy-sticky`, `fallback-prior`, or a class of your own as "
-        "`package.module:Class` (docs/streams-python.md).",
+        description="`ha`, `sticky`, `legacy-sticky`, `fallback-prior`, or your own class as `package.module:Class` "
+        "(docs/streams-python.md).",
         examples=["zones:VipAssignor"],
     )
     strategy: Literal["none", "min_traffic", "balance_subtopology"] | None = Field(
@@ -36,19 +36,19 @@ class StreamsRules(Section):
         default=None, ge=0, description="In place of `rack.aware.assignment.non_overlap_cost`."
     )
     standby: Literal["configured", "apart"] = Field(
-        default="configured", description="`apart`: standbys go to other racks than their actives."
+        default="configured", description="`apart`: standbys go to different racks than their active tasks."
     )
     standbys: int | None = Field(default=None, ge=0, description="In place of `num.standby.replicas`.")
     warmups: int | None = Field(default=None, ge=1, description="In place of `max.warmup.replicas`.")
     weights: Weights | None = Field(default=None, description="In place of `streams.weights`.")
     must_preserve_active: bool = Field(
-        default=False, description="`sticky` only: active tasks stay where they were, whatever the balance."
+        default=False, description="`sticky` only: active tasks stay where they were, regardless of balance."
     )
     compatible: bool = Field(
         default=False, description="Plan exactly as Kafka's own assignors do (docs/streams-differences.md)."
     )
     options: dict[str, str] = Field(
-        default_factory=dict, description="Passed to `configure` of a class of your own.", examples=[{"vip": "gold"}]
+        default_factory=dict, description="Passed to `configure` of your own class.", examples=[{"vip": "gold"}]
     )
 
     @field_validator("assignor")
@@ -62,24 +62,24 @@ class StreamsRules(Section):
 class StreamsSettings(Section):
     """Plans for Kafka Streams applications whose `task.assignor.class` is samerack's."""
 
-    enabled: bool = Field(default=True, description="Whether to answer applications.")
+    enabled: bool = Field(default=True, description="Whether to plan for Kafka Streams applications.")
     deadline_seconds: Seconds = Field(
-        default=1.8, description="Time for one plan; less than the jar's `samerack.timeout.ms`."
+        default=1.8, description="Maximum time for one plan; less than the jar's `samerack.timeout.ms`."
     )
     weights: Weights = Field(
         default="partitions",
-        description="What counts as cross-rack traffic: partitions alike, or by measured bytes (the application must "
-        "be among `traffic.groups`).",
+        description="How cross-rack traffic counts: all partitions equally, or by measured bytes (requires the "
+        "application in `traffic.groups`).",
     )
     python_path: Names = Field(
         default=(),
-        description="Folders in which classes of your own are found.",
+        description="Folders that contain your own classes.",
         examples=[["/etc/samerack/assignors"]],
     )
     applications: dict[str, StreamsRules] = Field(
         default_factory=dict,
-        description="Other rules for some applications: shell patterns of `application.id` to keys; the first that "
-        "matches counts.",
+        description="Rules for individual applications: maps shell patterns of `application.id` to keys; the first "
+        "match wins.",
         examples=[{"orders-*": {"strategy": "min_traffic", "traffic_cost": 10, "non_overlap_cost": 1}}],
     )
 

@@ -106,7 +106,7 @@ class TrafficCollector(Collector):
         yield _unknown("samerack_lag_seconds_unknown_partitions", "Partitions that samerack_lag_seconds lacks.", ages)
         left = CounterMetricFamily(
             "samerack_not_counted_records",
-            "Records that no figure includes, so many at most, by reason.",
+            "Upper bound of records that no figure includes, by reason.",
             labels=["group", "reason"],
         )
         for group in groups:

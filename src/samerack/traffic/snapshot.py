@@ -112,8 +112,8 @@ _SENTENCES: Final = {
     Uncounted.DELETED: "were deleted before they are known to have been read",
     Uncounted.BEYOND_END: "lie beyond the end of the log: their offsets were committed, and nothing was there",
     Uncounted.NO_READER: (
-        "may have been read by an application without members, or by nobody: a tool may have written their offsets; "
-        "name the group in traffic.readers_without_members if an application reads so, as Flink does"
+        "may have been read by an application without members, or not at all, if a tool wrote their offsets; if an "
+        "application such as Flink reads this way, add the group to traffic.readers_without_members"
     ),
     Uncounted.SEVERAL_POSITIONS: (
         "lie between offsets that go back and forth without members: they were read again, or there are several readers"

@@ -47,7 +47,7 @@ def test_one_page_has_all_clusters_and_what_is_not_known(agent: Agent) -> None:
     assert status == 200
     shown = text_of(page)
     assert "What crosses racks in 2 clusters" in shown
-    assert "Without west, of which that is not known." in shown
+    assert "Without west, for which this is unknown." in shown
     west = shown[shown.index("west west:9092") :]
     assert re.match(r"west west:9092 no traffic: its thread has ended; .*? - - - - - -", west)
     assert '<a href="clusters/east/group?name=orders">orders</a>' in page

@@ -150,7 +150,7 @@ def test_what_is_waited_for_is_noted() -> None:
     assert Health(cast(Any, parts), []).notes() == {
         "group orders": "it does not exist",
         "group pay-2": "since the end of a leave the agent follows",
-        "groups pay*": "the pattern matches no group: check it; the agent leads what it will match",
+        "groups pay*": "the pattern matches no group yet: check it; the agent leads groups that match later",
     }
 
 

@@ -65,9 +65,9 @@ def test_both_directions_are_due_for_one_byte() -> None:
 @pytest.mark.parametrize(
     ("chosen", "part"),
     [
-        (lambda: price_table(MoneySettings(prices="custom")), "give money.dollars_per_gb_sent"),
-        (lambda: price_table(MoneySettings(dollars_per_gb_sent=0.1)), "whose prices are known; say custom"),
-        (lambda: shipped("nimbus"), "'nimbus' is no price table; tables are aws, azure, google-cloud"),
+        (lambda: price_table(MoneySettings(prices="custom")), "set money.dollars_per_gb_sent"),
+        (lambda: price_table(MoneySettings(dollars_per_gb_sent=0.1)), "whose prices are known; set it to custom"),
+        (lambda: shipped("nimbus"), "'nimbus' is not a price table; choose aws, azure, google-cloud"),
     ],
 )
 def test_wrong_prices_name_the_cure(chosen: Callable[[], object], part: str) -> None:
@@ -193,7 +193,7 @@ def test_an_unknown_assignor_has_no_share(assignor: str) -> None:
 
 def test_another_json_is_no_report() -> None:
     """Another JSON is refused as no report, with the field that does not fit."""
-    with pytest.raises(AgentError, match=r"the answer is no report of traffic: prices: Field required"):
+    with pytest.raises(AgentError, match=r"the answer is not a traffic report: prices: Field required"):
         report.from_json(b'{"groups": []}')
 
 

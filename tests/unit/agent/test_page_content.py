@@ -69,7 +69,7 @@ def test_a_group_that_is_waited_for_is_on_the_page() -> None:
         with pytest.raises(HTTPError) as raised:
             _html(f"{address}/group?name=order")
         with raised.value as answer:
-            assert "No group order was seen in the last poll: it does not exist yet." in answer.read().decode()
+            assert "The last poll found no group order: it does not exist yet." in answer.read().decode()
 
 
 def test_bytes_money_shares_and_decisions(url: str) -> None:
@@ -80,7 +80,7 @@ def test_bytes_money_shares_and_decisions(url: str) -> None:
     assert {"billing-kip848", "leading", "69 %", "67 %"} <= texts  # the groups
     assert {"asks to rebalance", "not followed", "plan sent", "below-min-saving", "racks-changed"} <= texts
     assert "across racks 47 % > 0 %, from $1.51 to $0 a day" in texts
-    assert any("put samerack's broker jar on the class path" in text for text in texts)
+    assert any("put samerack's broker jar on every broker's class path" in text for text in texts)
 
 
 def test_the_number_that_matters_comes_first(url: str) -> None:
@@ -235,5 +235,5 @@ def test_before_anything_is_measured(fresh: str) -> None:
     """An agent without measurements says so, and reports no zeros."""
     texts = _texts(fresh)
     assert any(text.startswith("Nothing has been measured yet") for text in texts)
-    assert "No group has been seen yet." in texts
+    assert "No groups found yet." in texts
     assert not [text for text in texts if "$0" in text]

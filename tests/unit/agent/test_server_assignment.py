@@ -131,7 +131,7 @@ def test_before_a_measurement_nothing_is_zero() -> None:
         ("samerack", EVERYWHERE, "restart one member", "restart one member"),
         ("samerack", SOME, "", "not every broker has samerack's assignor: put samerack's broker jar"),
         ("uniform", NOWHERE, "", LINE),
-        ("uniform", UNKNOWN, "", "it is not known which assignors the brokers have"),
+        ("uniform", UNKNOWN, "", "the brokers' assignors are unknown"),
         ("uniform", EVERYWHERE, "", "unset their group.remote.assignor"),
         ("uniform", LAST, "", "group.remote.assignor=samerack in the members"),
     ],
@@ -253,7 +253,7 @@ def test_a_takeover_of_unknown_gain_says_so_and_how_to_know_it() -> None:
     assert "%" not in words
     decision = Decision(action=Action.NOTHING, reason=Reason.NOTHING_TO_GAIN, before=None, after=None)
     refusal = worth_refusal("orders", decision, asked=True)
-    assert "not known" in refusal
+    assert "unknown" in refusal
     assert "client.rack" in refusal
     assert progress_of(b'{"group": "g", "gain": null}').gain is None
 

@@ -92,8 +92,8 @@ def test_verify_does_not_price_what_brokers_do_not_say() -> None:
         done = CliRunner().invoke(app, ["verify", "-s", f"web.port={port}"], env={"COLUMNS": "200"})
     assert done.exit_code == 1
     assert "group bare: members-without-rack" in done.stdout
-    assert "costs a month: unknown; what better plans avoid of it: unknown" in done.stdout
-    assert "not in it: 1 groups whose bytes are not known" in done.stdout
+    assert "across racks: unknown; avoidable with better plans: unknown" in done.stdout
+    assert "not in it: 1 groups whose bytes are unknown" in done.stdout
     assert "$0" not in done.stdout
 
 
@@ -114,4 +114,4 @@ def test_where_no_rack_is_known_the_headline_says_what_it_may_come_to(columns: s
     assert "unknown," in row
     assert all(word in row for word in guess.split())
     assert not re.search(r"\b0 B\b|\b0 %|\$0\b", row)
-    assert f"costs a month: unknown, {guess};" in " ".join(done.stdout.split())
+    assert f"across racks: unknown, {guess};" in " ".join(done.stdout.split())

@@ -107,7 +107,7 @@ def test_a_group_without_room_for_the_agent(max_group_size: int | None, names: b
     assert bool(full) is names
     for one in full:
         assert (one.costs, one.dollars_per_month) == (True, None)
-        assert "group.max.size of the brokers is 4: beside 3 consumers" in one.cause
+        assert "group.max.size of the brokers is 4: 3 current or expected consumers" in one.cause
         assert one.cure.startswith("set it to 5 or more on every broker")
 
 
@@ -135,7 +135,7 @@ def test_members_without_rack() -> None:
     assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
     single = only(snapshot(group(members=bare, flows=[flow("", A, 3 * GB)], shares=SOUND)), Code.MEMBERS_WITHOUT_RACK)
     assert single.dollars_per_month == 0
-    assert "Alone this saves nothing now; what plans save is known once racks are" in single.cure
+    assert "On its own this saves nothing now; savings are known once racks are" in single.cure
     unknown = replace(group(members=bare, flows=[flow("", A, 3 * GB)], shares=SOUND), problem=None)
     assert only(snapshot(unknown), Code.MEMBERS_WITHOUT_RACK).dollars_per_month is None
 
@@ -240,7 +240,7 @@ def test_zone_ids_are_the_cure_of_names_in_other_accounts(
 ) -> None:
     """A zone name that no broker has may be of another account of AWS; names that are equal show nothing."""
     (reason,) = rack_names(members, brokers)
-    assert ("may be another zone in another account" in reason.cure) == accounts
+    assert ("may mean different zones in different accounts" in reason.cure) == accounts
     assert list(rack_names({"us-east-1a"}, {"us-east-1a"})) == []
 
 
@@ -248,7 +248,7 @@ def test_a_measured_share_at_the_random_baseline() -> None:
     """Members have racks, and bytes cross racks as at random; half of the random share has another code."""
     assert only(snapshot(group(flows=[flow(A, B, GB)], shares=HALF)), Code.AVOIDABLE).cause.startswith("33%")
     finding = only(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), Code.AT_RANDOM_BASELINE)
-    assert "66% of its bytes cross racks, as at random (67%); 0% would do" in finding.cause
+    assert "66% of its bytes cross racks, as at random (67%); 0% would suffice" in finding.cause
     assert "samerack run --group orders" in finding.cure
 
 
@@ -260,7 +260,7 @@ def test_members_that_share_only_a_foreign_protocol() -> None:
     sound = only(snapshot(group(assignor="mine", flows=NEAR_FLOWS, shares=SOUND)), Code.NO_COMMON_PROTOCOL)
     assert not sound.costs
     assert "leading.protocols" not in sound.cure
-    assert sound.cure.startswith("give all members a common assignor, range for instance")
+    assert sound.cure.startswith("give all members a common assignor, for instance range")
     costly = found(snapshot(group(assignor="mine", flows=[flow(A, B, GB)], shares=HALF)))
     assert [(one.code, one.costs) for one in costly] == [(Code.NO_COMMON_PROTOCOL, True)]
     assert costly[0].dollars_per_month == pytest.approx(monthly(0.33 * GB))
@@ -282,7 +282,7 @@ def test_a_group_that_the_agent_would_not_join_is_not_advised_to_be_led(allowed:
     leading = LeadingSettings(allow_roundrobin_v0=allowed)
     (finding,) = verdict_of(snapshot(replace(crossing, members=old)), leading=leading).findings
     assert ("samerack run" in finding.cure) is allowed
-    refused = "which now stays out of it: its members use roundrobin with subscription v0"
+    refused = "it now stays out: its members use roundrobin with subscription v0"
     assert (refused in finding.cure) is not allowed
     assert ("set leading.allow_roundrobin_v0" in finding.cure) is not allowed
     kafkajs = snapshot(group(assignor="RoundRobinAssigner", flows=[flow(A, B, GB)], shares=HALF))
@@ -380,7 +380,7 @@ STREAMS: Mapping[str, tuple[StreamsPlanning | None, str, str]] = {
     ),
     "bytes": (
         StreamsPlanning(assignor="ha", strategy="min_traffic", weights="bytes"),
-        "nothing is to be set: this agent plans its tasks by ha, min_traffic and bytes",
+        "nothing to set: this agent plans its tasks by ha, min_traffic and bytes",
         "streams.weights",
     ),
     "none": (
@@ -399,7 +399,7 @@ def test_what_is_done_for_an_application_is_not_advised(case: str) -> None:
     plans = {} if planning is None else {"orders": planning}
     (finding,) = verdict_of(taken, streams_plans=plans).findings
     assert finding.code is Code.AVOIDABLE
-    assert finding.cause == "33% of its bytes crosses racks, 0% would do"
+    assert finding.cause == "33% of its bytes crosses racks, 0% would suffice"
     assert has in finding.cure
     assert lacks not in finding.cure
 
@@ -423,7 +423,7 @@ def test_replicas_that_prevent_locality() -> None:
     made = problem(((A,),) * 6, SPREAD, RANGE)
     shares = replace(SOUND, present_bytes=4 / 6, optimal=4 / 6)
     finding = only(snapshot(group(flows=[flow(B, A, GB)], shares=shares, made=made)), Code.REPLICAS_PREVENT_LOCALITY)
-    assert "at least 67% has to cross" in finding.cause
+    assert "at least 67% must cross" in finding.cause
     assert "6 of 6 partitions of clicks" in finding.cause
 
 
@@ -454,7 +454,7 @@ def test_replicas_in_one_rack_are_the_reason_where_even_members_would_not_help()
     finding = only(
         snapshot(group(members=racks, flows=[flow(A, B, GB)], shares=shares, made=made)), Code.REPLICAS_PREVENT_LOCALITY
     )
-    assert "at least 50% has to cross racks in any balanced plan, also with members spread evenly" in finding.cause
+    assert "at least 50% must cross racks in any balanced plan, also with members spread evenly" in finding.cause
 
 
 ROTATED_BROKERS = ((1,), (2,), (3,), (1,), (2,), (3,))
@@ -553,7 +553,7 @@ def test_each_cause_has_its_part_of_what_must_cross() -> None:
         members, others = others, members
     assert (members.code, others.code) == (Code.UNEVEN_OVER_RACKS, Code.REPLICAS_PREVENT_LOCALITY)
     assert "50% across racks (6 of 12 partitions), 33% if members were spread evenly" in members.cause
-    assert "at least 33% has to cross racks in any balanced plan, also with members spread evenly" in others.cause
+    assert "at least 33% must cross racks in any balanced plan, also with members spread evenly" in others.cause
     assert members.dollars_per_month == pytest.approx(monthly(GB / 6))
     assert others.dollars_per_month == 0, "members in the only rack whose bytes were measured read near"
 
@@ -595,7 +595,7 @@ def thirty_topics(assignor: str = "range") -> GroupTraffic:
 def test_what_it_costs_that_copartitioned_topics_stay_together() -> None:
     """Thirty topics of one partition all go to one member, as with Kafka's range: priced, with the setting."""
     finding = only(snapshot(thirty_topics()), Code.COPARTITIONING)
-    assert "67% has to cross racks, 0% if they need not" in finding.cause
+    assert "67% must cross racks, 0% if they need not" in finding.cause
     assert "leading.keep_copartitioned=never" in finding.cure
     assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
     apart = LeadingSettings(keep_copartitioned="never")
@@ -713,10 +713,10 @@ def test_what_was_refused_is_reported_and_costs_nothing() -> None:
 
 
 def test_the_most_expensive_comes_first() -> None:
-    """Findings that cost are first, sorted by cost; with free bytes they are the same, and other JSON is no verdict."""
+    """Findings that cost are first, sorted by cost; with free bytes they are the same, and other JSON is refused."""
     free = verdict_of(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), prices="azure")
     assert ([one.code for one in free.findings], free.costs) == ([Code.AT_RANDOM_BASELINE], False)
-    with pytest.raises(AgentError, match="the answer is no verdict"):
+    with pytest.raises(AgentError, match="the answer is not a list of findings"):
         findings.from_json(b"[]")
     gap = Gap(what=Family.PROBE, refused=True, where="", reason="r", consequence="c")
     small = group("small", flows=[flow(A, B, GB)], shares=HALF)

@@ -180,7 +180,7 @@ def _request(peer: str, **headers: str) -> Request:
         (_request("::ffff:127.0.0.1", host="[::1]"), ""),
         (_request("10.0.0.7", host="localhost"), "only programs on this machine may ask; do it there"),
         (_request("127.0.0.1", host="attacker.example"), "host: expected"),
-        (_request("127.0.0.1", host="localhost", origin="http://localhost"), "origin: pages"),
+        (_request("127.0.0.1", host="localhost", origin="http://localhost"), "origin: requests from web pages"),
     ],
 )
 def test_changes_are_for_programs_on_this_machine(request_: Request, refused: str) -> None:

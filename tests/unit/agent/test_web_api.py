@@ -160,7 +160,7 @@ def test_a_wrong_number_of_events_is_refused(port: int, most: str) -> None:
     """A wrong number gets status 400 with the reason."""
     status, body = ask(port, f"/v1/events?most={quote(most)}")
     assert status == 400
-    assert "is no number from 1 to 10000" in json.loads(body)["error"]
+    assert "is not a number from 1 to 10000" in json.loads(body)["error"]
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/traffic", "/v1/findings", "/v1/events"])

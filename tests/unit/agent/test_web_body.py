@@ -127,7 +127,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(small: int) -> None:
         with ExitStack() as stack:
             connections = [stack.enter_context(slow(small)) for _ in range(_AT_ONCE)]
             for connection in connections:
-                assert answer(connection) == (408, "the body did not arrive within 0.3 s")
+                assert answer(connection) == (408, "request body did not arrive within 0.3 s")
                 assert connection.recv(1) == b""
 
 
@@ -159,7 +159,7 @@ def test_a_body_that_comes_in_drops_is_not_waited_for(small: int) -> None:
 def test_a_long_body_is_not_read_to_its_end(small: int, body: bytes) -> None:
     """A body above the limit gets 413, however it is sent."""
     with send(small, "POST /", body) as connection:
-        assert answer(connection) == (413, "the body has more than 100 bytes")
+        assert answer(connection) == (413, "request body has more than 100 bytes")
 
 
 def _status(port: int) -> int:

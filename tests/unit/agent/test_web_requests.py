@@ -211,16 +211,19 @@ def test_a_standby_names_the_agent_to_ask(port: int, leader: Leader) -> None:
     leader.roles = ["standby"]
     code, output, _ = run(port, "leave", "orders")
     assert code == 0
-    assert "another agent is the active one, ask that one" in output
+    assert "another agent is active, so ask that one" in output
 
 
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        (("leave", "ordres"), "leads none of that name; those that are nearest: orders"),
+        (("leave", "ordres"), "the agent does not lead it; closest matches: orders"),
         (("pause", "ordres"), "orders"),
         (("resume", "ordres"), "orders"),
-        *((("pause", "orders", f"--for={given}"), "expected a time such as") for given in ("soon", "30", "0s", "500d")),
+        *(
+            (("pause", "orders", f"--for={given}"), "expected a duration such as")
+            for given in ("soon", "30", "0s", "500d")
+        ),
         (("leave", "orders", "--why", "w" * 201), "--why"),
     ],
 )
@@ -234,7 +237,7 @@ def test_wrong_input_changes_nothing(port: int, leader: Leader, line: tuple[str,
 def test_where_no_agent_answers_the_cure_is_reported(command: str) -> None:
     """The exit code is 1, and 2 for what is no address; the message says what to give."""
     code, _, error = run(1, command, "orders")
-    assert (code, "give --url or web.port, on the agent's machine" in error) == (1, True)
+    assert (code, "give --url or web.port, and run this on the agent's machine" in error) == (1, True)
     assert CliRunner().invoke(app, [command, "orders", "--url", "localhost"]).exit_code == 2
 
 
@@ -287,7 +290,7 @@ def test_where_the_agent_is_lost_the_command_names_the_next_step(port: int, monk
     base = f"http://127.0.0.1:{port}"
     reach_agent(base)
     under_way = Progress(group="orders", number=1, outcome=TakeoverOutcome.ASKED)
-    with pytest.raises(AgentError, match="was replaced in the middle") as caught:
+    with pytest.raises(AgentError, match="was replaced during the takeover") as caught:
         lead.follow(base, replace(under_way, number=999), lambda _: None)
     assert asks(str(caught.value), port) == ["events"]
     monkeypatch.setattr(lead, "_LOST_SECONDS", 0.0)
@@ -345,7 +348,7 @@ def test_an_agent_of_another_cluster_is_asked_nothing(port: int, leader: Leader,
     """Brokers on the command line must be among those of the agent."""
     code, _, error = run(port, *line, "-b", "west:9092")
     assert (code, leader.asked, leader.takeovers) == (1, [], [])
-    assert "the agent there is of the cluster at east:9092,east-2:9092, and --bootstrap-servers names none" in error
+    assert "the agent there observes the cluster at east:9092,east-2:9092, and --bootstrap-servers names none" in error
 
 
 def test_brokers_of_the_agents_cluster_are_accepted(port: int, leader: Leader) -> None:

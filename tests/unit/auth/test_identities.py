@@ -118,7 +118,7 @@ def test_a_service_account_of_google_needs_no_further_setting() -> None:
 @pytest.mark.parametrize(
     ("given", "key", "value", "message"),
     [
-        (MSK, SERVERS, "a:1", f"kafka.{CONFIG}: is missing, and neither the brokers' names nor"),
+        (MSK, SERVERS, "a:1", f"kafka.{CONFIG}: is missing, and neither the broker names nor"),
         (MSK, SERVERS, TWO_REGIONS, "kafka.bootstrap.servers: are in several regions (eu-west-1, eu-west-2)"),
         (MSK, CONFIG, "region", f"kafka.{CONFIG}: expected NAME=VALUE"),
         (MSK, CONFIG, "region=a/b", f"kafka.{CONFIG}: expected region=REGION"),
@@ -127,7 +127,7 @@ def test_a_service_account_of_google_needs_no_further_setting() -> None:
         (MSK, HIDDEN, "hidden", f"kafka.{HIDDEN}: has no effect with"),
         (MSK, PROTOCOL, "SASL_PLAINTEXT", "kafka.security.protocol: SASL_PLAINTEXT; AWS_MSK_IAM needs"),
         (MSK, PROTOCOL, "", "kafka.security.protocol: is missing; AWS_MSK_IAM needs SASL_SSL"),
-        (AZURE, KIND, "aws_iam", f"kafka.{KIND}: 'aws_iam' is none of azure_imds, "),
+        (AZURE, KIND, "aws_iam", f"kafka.{KIND}: 'aws_iam' is not one of azure_imds, "),
         (AZURE, METHOD, "default", f"kafka.{METHOD}: set it to oidc"),
         (AZURE, SERVERS, "a:1", "kafka.sasl.oauthbearer.scope: is missing"),
         (AZURE, CONFIG, "resource=a", f"kafka.{CONFIG}: expected query=QUERY"),

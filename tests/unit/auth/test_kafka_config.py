@@ -199,7 +199,7 @@ def test_kerberos_is_refused_for_both_clients(translate: Callable[[dict[str, str
             translate({key: "GSSAPI"})
 
 
-NO_COUNTERPART, NONE_OF = "the client that leads groups has no counterpart", "is none of"
+NO_COUNTERPART, NONE_OF = "the client that leads groups has no equivalent", "is not one of"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ NO_COUNTERPART, NONE_OF = "the client that leads groups has no counterpart", "is
         ("sasl.usrname", "x", f"{NO_COUNTERPART}; did you mean kafka.sasl.username?"),
         ("clientid", "x", "no such setting; did you mean kafka.client.id?"),
         ("xyzzy", "x", "no such setting"),
-        ("sasl.mechanism", "DIGEST", "'DIGEST' is not a mechanism"),
+        ("sasl.mechanism", "DIGEST", "'DIGEST' is not supported"),
         ("reconnect.backoff.ms", "soon", "'soon' is not a whole number"),
         ("security.protocol", "TLS", NONE_OF),
         ("client.dns.lookup", "default", NONE_OF),
@@ -238,7 +238,7 @@ def test_what_no_client_or_one_client_only_has_is_refused(key: str, value: str, 
         ("client.secret", "", "is missing"),
         ("token.endpoint.url", "file:///etc/passwd", "'file:"),
         ("extensions", "cluster", "expected NAME=VALUE"),
-        ("config", "region=eu-west-1", "says nothing where tokens"),
+        ("config", "region=eu-west-1", "has no effect when tokens"),
     ],
 )
 def test_tokens_need_to_know_where_from(key: str, value: str, why: str) -> None:

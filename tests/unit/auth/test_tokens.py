@@ -109,9 +109,12 @@ def test_an_old_token_does_until_its_end(endpoint: str, now: list[float]) -> Non
     [
         ((401, {"error": "invalid_client"}), "answers 401 Unauthorized; check kafka.sasl.oauthbearer.client.id and"),
         ((404, {}), "answers 404 Not Found; check kafka.sasl.oauthbearer.token.endpoint.url"),
-        ((200, {"token": "x"}), "its answer has no access_token with an end; is it a token endpoint?"),
-        ((200, {"access_token": "opaque"}), "its answer has no access_token with an end; is it a token endpoint?"),
-        ((200, []), "its answer has no access_token with an end; is it a token endpoint?"),
+        ((200, {"token": "x"}), "its response lacks an access_token with an expiry; is it a token endpoint?"),
+        (
+            (200, {"access_token": "opaque"}),
+            "its response lacks an access_token with an expiry; is it a token endpoint?",
+        ),
+        ((200, []), "its response lacks an access_token with an expiry; is it a token endpoint?"),
     ],
 )
 @pytest.mark.usefixtures("now")

@@ -140,13 +140,13 @@ def test_each_command_has_help(command: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["run", "-b", "127.0.0.1:1"], "groups: is empty; name the groups to lead with --group"),
+        (["run", "-b", "127.0.0.1:1"], "groups: is empty; set the groups to lead with --group"),
         (["run", "-g", "orders"], "kafka: is missing; give kafka: {bootstrap.servers: HOST:PORT}"),
         (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "kafka.clientid=x"], "did you mean kafka.client.id?"),
         (["run", "-b", "127.0.0.1:1", "-s", "group=[orders]"], "group (from the command line): no such setting; did"),
         (["run", "-b", "127.0.0.1:1", "-s", "traffic.groups=[*]"], "--set traffic.groups: looks like a list"),
-        (["run", "-g", "o", "-c", "/a.yaml", "-c", "/b.yaml"], "--config: is given 2 times; keep one file"),
-        (["plan", "orders", "-b", "127.0.0.1:1", "-b", "127.0.0.1:2"], "--bootstrap-servers: is given 2 times; give"),
+        (["run", "-g", "o", "-c", "/a.yaml", "-c", "/b.yaml"], "--config: was given 2 times; use one file"),
+        (["plan", "orders", "-b", "127.0.0.1:1", "-b", "127.0.0.1:2"], "--bootstrap-servers: was given 2 times; list"),
         (["plan", "orders"], "kafka: is missing"),
         (["plan", "orders", "-b", "127.0.0.1:1", "-c", "/nonexistent.yaml"], "/nonexistent.yaml: cannot be read"),
         (["plan", "orders", "-b", "127.0.0.1:1", "-s", "kafka.security.protocol=TLS"], "security.protocol"),
@@ -172,7 +172,7 @@ def test_wrong_settings_are_one_line_and_exit_code_2(arguments: list[str], part:
 )
 def test_arguments_that_are_no_text_are_exit_code_2(arguments: list[str], number: int) -> None:
     """Bytes that are not UTF-8 are refused before anything is done with them, and are not shown."""
-    line = f"samerack: argument {number}: holds bytes that are no UTF-8; expected a text\n"
+    line = f"samerack: argument {number}: contains bytes that are not UTF-8; expected text\n"
     assert run(*arguments) == (2, "", line)
 
 
@@ -205,7 +205,7 @@ def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
 
 def test_a_former_command_names_the_present_one() -> None:
     """It is wrong input, and does nothing."""
-    assert run("top") == (2, "", "samerack: top: is `samerack cost --watch` now\n")
+    assert run("top") == (2, "", "samerack: top: is now `samerack cost --watch`\n")
 
 
 def test_a_taken_port_is_exit_code_1() -> None:
@@ -327,5 +327,5 @@ def test_a_command_that_is_left_out_is_reported(monkeypatch: pytest.MonkeyPatch)
     code, line = refused("pipeline", "report")
     assert (code, line) == (
         2,
-        "samerack: pipeline: not in the agent's image; run it where `pip install 'samerack[pipeline]'` has been",
+        "samerack: pipeline: not in the agent's image; run it where `samerack[pipeline]` is installed",
     )

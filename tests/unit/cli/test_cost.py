@@ -85,8 +85,8 @@ def test_settings_that_an_agent_does_not_count_by_are_named(port: int, command: 
     assert plain == ""
     _, _, error = run(port, *command, "-s", "money.prices=azure", "-s", "policy.min_saving=0.1")
     assert error == (
-        f"samerack: money.prices, policy.min_saving: not used, as the agent at http://127.0.0.1:{port} counts by its "
-        "own settings; --measure measures by those given here\n"
+        f"samerack: money.prices, policy.min_saving: not used, because the agent at http://127.0.0.1:{port} uses its "
+        "own settings; --measure uses those given here\n"
     )
 
 
@@ -106,7 +106,7 @@ def test_verify_and_cost_have_the_same_total(port: int) -> None:
     row = " ".join(costs.partition("all 3")[2].split()[:14])
     assert "at least" in row
     assert total in row
-    assert f"read across racks costs a month: at least {total};" in " ".join(found.split())
+    assert f"read across racks: at least {total};" in " ".join(found.split())
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "160"])
@@ -143,7 +143,7 @@ def test_cost_of_a_group_that_brokers_assign_shows_what_their_assignor_could_sav
     flat = " ".join(out.split())
     assert code == 0
     assert "the brokers assign it (KIP-848) with uniform" in flat
-    assert "not known: which assignors the brokers have: a broker does not return its assignors" in flat
+    assert "the brokers' assignors are unknown: a broker does not return its assignors" in flat
     assert "with samerack's assignor in the brokers 33 % would cross racks; that saves $" in flat
     assert f"set {LINE} in every broker's configuration" in flat
     (shown,) = json.loads(run(port, "cost", "billing-kip848", "--json")[1])["groups"]
@@ -156,8 +156,8 @@ def test_what_is_not_known_of_the_brokers_assignors_is_no_zero() -> None:
     offered = ServerAssignors(unknown="no answer")
     lines = server_lines(server_assignment("", offered, share=None))
     assert lines[:3] == [
-        "the brokers assign it (KIP-848) with an assignor that is not known",
-        "not known: which assignors the brokers have: no answer",
+        "the brokers assign it (KIP-848) with an unknown assignor",
+        "the brokers' assignors are unknown: no answer",
         "with samerack's assignor in the brokers an unknown share would cross racks; what that saves is not known",
     ]
     assert server_lines(None) == []
@@ -197,7 +197,7 @@ def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
     """An unknown group gives exit code 1 with one line."""
     code, out, err = run(port, "cost", "nobody")
     assert (code, out) == (1, "")
-    assert err.startswith("samerack: group nobody: was not seen; those that are nearest: billing-kip848, orders")
+    assert err.startswith("samerack: group nobody: not found; closest matches: billing-kip848, orders")
 
 
 def test_verify_has_findings_and_exit_code(port: int) -> None:
@@ -221,14 +221,14 @@ def test_without_agent_and_cluster_both_cures_are_named(command: str) -> None:
     """The exit code is 2, and the message asks for an agent or for a cluster to measure."""
     code, _, err = run(1, command)
     assert code == 2
-    assert "no agent answers at http://127.0.0.1:1, and no cluster is named to measure; give --bootstrap-servers" in err
+    assert "no agent answers at http://127.0.0.1:1, and there is no cluster to measure; give --bootstrap-servers" in err
 
 
 @pytest.mark.parametrize("command", ["cost", "verify"])
 def test_wrong_servers_are_not_taken_for_none(command: str) -> None:
     """Wrong settings are reported as such; a message that no cluster is named would be wrong."""
     code, _, err = run(1, command, "-s", "kafka.bootstrap.servers=not a server")
-    assert (code, "bootstrap.servers" in err, "no cluster is named" in err) == (2, True, False)
+    assert (code, "bootstrap.servers" in err, "no cluster to measure" in err) == (2, True, False)
 
 
 @pytest.mark.parametrize(("more", "why"), [((), "--watch: needs a terminal"), (("orders",), "leave out GROUP")])
@@ -267,7 +267,7 @@ def test_a_sound_verdict_is_exit_code_0_and_none_is_no_all_clear() -> None:
     with served(reports(snapshot())) as port:
         code, out, _ = run(port, "verify")
     assert (code, out.startswith("0 findings that cost money, 0 other")) == (0, True)
-    assert "costs a month: unknown" in out
+    assert "across racks: unknown" in out
     with served(reports()) as port:
         code, out, err = run(port, "verify")
     assert (code, out) == (3, "")

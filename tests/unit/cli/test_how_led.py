@@ -41,11 +41,11 @@ def test_an_agent_that_follows_and_never_evicts_has_its_reason_shown() -> None:
 
 def test_a_group_that_brokers_assign_is_never_led() -> None:
     """It is not a question of deploys or takeovers."""
-    assert how_led(None, SETTINGS, role="", saving=0.5) == "never: the brokers assign it (KIP-848)"
+    assert how_led(None, SETTINGS, role="", saving=0.5) == "never: the brokers assign its partitions (KIP-848)"
 
 
 def test_a_group_without_room_for_the_agent_is_not_led() -> None:
     """The two consumers, the agent and one consumer more must fit in `group.max.size`."""
     text = how_led(VIEW, SETTINGS, role="", saving=0.2, max_size=3)
-    assert text.startswith("not while it runs: group.max.size of the brokers is 3: beside 2 consumers")
+    assert text.startswith("not while it runs: group.max.size of the brokers is 3: 2 current or expected consumers")
     assert "when its leader leaves" in how_led(VIEW, SETTINGS, role="", saving=0.2, max_size=4)

@@ -43,7 +43,7 @@ def test_a_sum_with_an_unknown_part_is_a_lower_bound() -> None:
         ("client-m2", B, None, 1),
     ]
     assert [(one.lag_seconds, one.lag_seconds_unknown_partitions) for one in found.members] == [(75.0, 0), (None, 1)]
-    assert lacking(found) == ", both at least: not known are the lag of 1 and the age of 2 of its partitions"
+    assert lacking(found) == ", both at least: unknown are the lag of 1 and the age of 2 of its partitions"
     assert not lacking(group_lag(group(members={"m1": A})))
     assert [
         (one.partition, one.committed, one.lag_records, one.lag_seconds, one.client_id) for one in found.partitions

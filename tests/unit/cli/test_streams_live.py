@@ -276,7 +276,7 @@ def test_a_changelog_that_would_change_nothing_is_refused(given: dict[str, int],
     [
         (Brokers(*COUNTING), "absent", "group absent: does not exist"),
         (Brokers(*COUNTING, protocol="range"), "app", "assign with range, not Kafka Streams: `samerack plan app -b "),
-        (Brokers(*COUNTING, state="Empty"), "app", "is Empty; it needs members and no rebalance under way"),
+        (Brokers(*COUNTING, state="Empty"), "app", "is Empty; it needs members and no rebalance in progress"),
         (Brokers(), "app", "is Stable; it needs members"),
     ],
 )

@@ -154,11 +154,11 @@ def serving(words: bytes) -> Answering:
 @pytest.mark.parametrize(
     ("answering", "protocol", "cure"),
     [
-        (serving(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "PLAINTEXT", "is no Kafka broker"),
+        (serving(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "PLAINTEXT", "is not a Kafka broker"),
         (serving(b"\x00\x00\x00\x02no"), "SSL", "or set kafka.security.protocol to PLAINTEXT"),
         (serving(b"\x00\x00\x00\x02no"), "SASL_SSL", "or set kafka.security.protocol to SASL_PLAINTEXT"),
         (WITH_SASL, "PLAINTEXT", f"set kafka.security.protocol to SASL_PLAINTEXT, and {OFFERS}"),
-        (OPEN, "SASL_PLAINTEXT", "SASL is not expected there; set kafka.security.protocol to PLAINTEXT"),
+        (OPEN, "SASL_PLAINTEXT", "the server does not expect SASL; set kafka.security.protocol to PLAINTEXT"),
         (OPEN, "PLAINTEXT", ""),
         (WITH_SASL, "SASL_PLAINTEXT", ""),
     ],
@@ -185,7 +185,9 @@ def test_a_listener_with_tls_and_sasl(
     serve: Callable[[Answering], str], tmp_path: Path, protocol: str, cure: str
 ) -> None:
     """A client without TLS, or without login, gets what is expected there."""
-    assert why(serve(over_tls(tmp_path, WITH_SASL)), protocol).endswith(f"expected there; {cure}")
+    reason = why(serve(over_tls(tmp_path, WITH_SASL)), protocol)
+    assert ": the server expects " in reason
+    assert reason.endswith(f"; {cure}")
 
 
 def test_a_cluster_is_hopeless_where_every_server_has_a_cause(
@@ -201,7 +203,7 @@ def test_a_cluster_is_hopeless_where_every_server_has_a_cause(
     )
     found = why_hopeless({"bootstrap_servers": f"{closed_port},{no_broker}"})
     assert found.startswith(f"{closed_port}: connection refused")
-    assert f"; {no_broker}: what answers is no Kafka broker" in found
+    assert f"; {no_broker}: the server there is not a Kafka broker" in found
     for other in (sound, silent):
         assert why_hopeless({"bootstrap_servers": [closed_port, other]}) == ""
     ended.set()
@@ -230,7 +232,7 @@ def test_a_command_gives_up_at_the_first_cause(
     monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
     server = serve(over_tls(tmp_path, OPEN)) if has_tls else closed_port
     message = refusal_of(server, 600.0)
-    assert message.startswith(f"kafka {server}: {'TLS is expected there' if has_tls else 'connection refused'}; ")
+    assert message.startswith(f"kafka {server}: {'the server expects TLS' if has_tls else 'connection refused'}; ")
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -366,9 +368,7 @@ def naming(host: str, port: int) -> Answering:
     return answering
 
 
-CONTROLLER = (
-    "is a KRaft controller's listener, which serves no clients; set kafka.bootstrap.servers to one of the brokers"
-)
+CONTROLLER = "is a KRaft controller's listener, which serves no clients; set kafka.bootstrap.servers to an address in a"
 
 
 @pytest.mark.parametrize("has_tls", [False, True])

@@ -45,7 +45,7 @@ def alert(reason: str) -> ssl.SSLError:
             "refuse the agent's certificate (certificate required); set kafka",
         ),
         (alert("SSLV3_ALERT_CERTIFICATE_EXPIRED"), "refuse the agent's certificate (certificate expired)"),
-        (alert("WRONG_VERSION_NUMBER"), "no TLS is spoken there; check the port and kafka.security.protocol"),
+        (alert("WRONG_VERSION_NUMBER"), "the server does not use TLS; check the port and kafka.security.protocol"),
         (kafka_errors.SaslAuthenticationFailedError("no"), "refuse SASL PLAIN: no; check kafka.sasl.username"),
         (TokenError("no token; check it"), "no token; check it"),
     ],

@@ -52,7 +52,7 @@ def test_one_name_exactly(name: str, other: str) -> None:
 
 def test_what_cannot_be_meant() -> None:
     """Only to leave out, or to name what is left out, is refused with the cure."""
-    assert wrong_selection(("!orders",)) == "'!orders' leaves names out, and nothing is included; add '*'"
-    assert wrong_selection(("orders", "!ord*")) == "'orders' is named and also left out; remove one of the two"
+    assert wrong_selection(("!orders",)) == "'!orders' excludes names, but nothing is included; add '*'"
+    assert wrong_selection(("orders", "!ord*")) == "'orders' is both included and excluded; remove one of the two"
     assert wrong_selection(("ord*", "!orders")) == wrong_selection(()) == ""
     assert [is_pattern(name) for name in ("orders", "!orders", "orders-?", "\\!a")] == [False, True, True, True]

@@ -7,11 +7,11 @@ from samerack.common.words import nearest, short_id
 
 def test_the_nearest_names_come_first() -> None:
     """The message on a typo has the name that was meant; of many names only some are shown, and how many there are."""
-    assert nearest("ordrs", ["billing", "orders", "payments"]) == "those that are nearest: orders, billing, payments"
+    assert nearest("ordrs", ["billing", "orders", "payments"]) == "closest matches: orders, billing, payments"
     many = [f"group-{number}" for number in range(20)]
-    assert nearest("group-7", many).startswith("those that are nearest: group-7, ")
+    assert nearest("group-7", many).startswith("closest matches: group-7, ")
     assert nearest("group-7", many).endswith(" and 15 more")
-    assert nearest("orders", []) == "there is none"
+    assert nearest("orders", []) == "there are no groups"
 
 
 def test_the_end_of_a_member_id_distinguishes_it() -> None:

@@ -156,8 +156,8 @@ def test_the_commands_of_the_documentation_work(command: Command, url: str, tmp_
         (("--kind", "eclipse"), 2, "--kind eclipse: no such kind; kinds are rebalance, decision,"),
         (("--since", "yesterday"), 2, "--since yesterday: expected 90s, 15m, 3h, 2d, 1w or 2026-11-21T03:00"),
         (("--url", "localhost"), 2, "--url localhost: expected http://HOST:PORT"),
-        (("--store", "/nonexistent", "--follow"), 2, "--store reads a file as it is"),
-        (("--store", "/nonexistent"), 1, "/nonexistent: is no file; give the path that the agent logs"),
+        (("--store", "/nonexistent", "--follow"), 2, "--store reads a file and asks no agent"),
+        (("--store", "/nonexistent"), 1, "/nonexistent: is not a file; give the path that the agent logs"),
     ],
 )
 def test_what_is_wrong_is_one_line(arguments: tuple[str, ...], code: int, part: str) -> None:
@@ -173,7 +173,7 @@ def test_no_agent_is_exit_code_1() -> None:
         taken.bind(("127.0.0.1", 0))
         code, _, err = run("-s", f"web.port={taken.getsockname()[1]}")
     assert code == 1
-    assert "no agent answers there; give --url or web.port, or read the file of one that ran with --store" in err
+    assert "no agent answers there; give --url or web.port, or read a former agent's file with --store" in err
 
 
 def test_moments() -> None:

@@ -125,7 +125,7 @@ def test_the_file_of_a_newer_version_is_refused(path: Path) -> None:
         other.execute("PRAGMA user_version = 2")
     with pytest.raises(StoreError, match=r"written by a newer samerack \(schema 2, this one knows 1\)"):
         Store(path, max_events=9, days=DAYS)
-    with pytest.raises(StoreError, match="holds no events of this version"):
+    with pytest.raises(StoreError, match="has no events that this version"):
         read(path, 9)
 
 
@@ -148,7 +148,7 @@ def test_what_a_newer_version_wrote_in_this_schema_is_left_alone(path: Path) -> 
 
 def test_reading_what_is_no_store(tmp_path: Path) -> None:
     """A missing file and a file that is no database give different errors."""
-    with pytest.raises(StoreError, match="is no file; give the path that the agent logs"):
+    with pytest.raises(StoreError, match="is not a file; give the path that the agent logs"):
         read(tmp_path / "none.db", 1)
     other = tmp_path / "other.db"
     other.write_text("no database, but long enough to be taken for one" * 10, encoding="ascii")
@@ -186,7 +186,7 @@ def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
         assert numbers(running.events.latest()) == [3, 2, 1, 0]
         (gap,) = running.writer.gaps()
         assert (gap.what, gap.reason) == ("events", "Not a directory")
-        assert gap.consequence == "a restart forgets what happened; give events.path a place that can be written to"
+        assert gap.consequence == "a restart forgets what happened; set events.path to a writable location"
         assert running.metric("samerack_events_stored") == 0.0
         assert running.metric("samerack_events_dropped_total") == 2.0
         (tmp_path / "file").unlink()
@@ -298,7 +298,7 @@ def test_events_are_not_kept_on_a_network_file_system(path: Path, monkeypatch: p
     """A network file system is refused: SQLite's locks and shared memory do not work there."""
     monkeypatch.setattr("samerack.events.store.network_file_system", lambda _path: "nfs4 at /mnt/shared")
     with pytest.raises(
-        StoreError, match=r"network file system \(nfs4 at /mnt/shared\).*events\.path a place on a local"
+        StoreError, match=r"network file system \(nfs4 at /mnt/shared\).*events\.path to a location on a local"
     ):
         Store(path, max_events=10, days=DAYS)
     assert not path.parent.exists()

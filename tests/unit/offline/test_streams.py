@@ -95,10 +95,10 @@ def test_what_disabled_an_optimisation_is_reported() -> None:
         (QUESTION | {"strategy": "fast"}, "strategy 'fast' is unknown"),
         (QUESTION | {"cmd": "consumer"}, "'cmd' is 'consumer'"),
         (QUESTION | {"assignment": {"Z": ["0_0"]}}, "client 'Z' has tasks, but is not listed"),
-        (QUESTION | {"assignment": {"A": ["x"]}}, "task id 'x' is none"),
-        (QUESTION | {"tasks_to_optimize": ["5_5"]}, "task 5_5 is to be optimised"),
+        (QUESTION | {"assignment": {"A": ["x"]}}, "invalid task id 'x'"),
+        (QUESTION | {"tasks_to_optimize": ["5_5"]}, "task 5_5 should be optimised"),
         (QUESTION | {"assignment": {}, "tasks_to_optimize": ["0_0"]}, "task 0_0 is active nowhere"),
-        (QUESTION | {"clients": [{"id": "A", "uuid": "x"}]}, "uuid 'x' of client 'A' is none"),
+        (QUESTION | {"clients": [{"id": "A", "uuid": "x"}]}, "uuid 'x' of client 'A' is not valid"),
         (QUESTION | {"clients": [{"id": "A"}, {"id": "A"}]}, "two clients"),
         (QUESTION | {"clients": [{"id": "A", "threads": 0}]}, "0 threads"),
         (QUESTION | {"standby": {"A": ["0_0"]}}, "has task 0_0 as ACTIVE"),
@@ -135,7 +135,7 @@ def test_whole_assignments_come_line_by_line() -> None:
     (answer, unknown) = answers("assign", whole | {"assignor": "sticky"}, whole | {"assignor": "best"})
     assert sorted(task for tasks in answer["active"].values() for task in tasks) == ["0_0"]
     assert (answer["validation"], answer["unassigned"]) == ("NONE", [])
-    assert "'best' is not here" in unknown["message"]
+    assert "'best' is unknown" in unknown["message"]
 
 
 @pytest.mark.parametrize("command", ["optimize", "assign"])
@@ -247,8 +247,8 @@ def test_consumers_of_a_client_may_have_different_racks(tmp_path: Path) -> None:
     [
         (QUESTION | {"assignment": {}}, "no client has a task"),
         (QUESTION | {"asignment": {}}, "key 'asignment' is unknown"),
-        (QUESTION | {"assignor": "best"}, "'best' is not here"),
-        (QUESTION | {"assignor": "ha", "clients": [], "tasks": []}, "there is no client to assign tasks to"),
+        (QUESTION | {"assignor": "best"}, "'best' is unknown"),
+        (QUESTION | {"assignor": "ha", "clients": [], "tasks": []}, "no client to assign tasks to"),
     ],
 )
 def test_a_wrong_file_gives_one_line(tmp_path: Path, question: dict[str, Any], message: str) -> None:

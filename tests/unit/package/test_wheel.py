@@ -58,7 +58,7 @@ def test_one_top_level_package(environment: Environment) -> None:
     ("words", "ends"),
     [
         (("run", "-b", "STRANGER"), (2, "samerack: groups: is empty")),
-        (("plan", "orders", "-s", "kafka.security.protocol=SSL", "-b", "STRANGER"), (1, "no TLS is spoken there")),
+        (("plan", "orders", "-s", "kafka.security.protocol=SSL", "-b", "STRANGER"), (1, "the server does not use TLS")),
     ],
 )
 def test_files_of_the_working_directory_are_not_imported(

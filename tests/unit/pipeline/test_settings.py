@@ -11,7 +11,7 @@ from samerack.settings.loading import load
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        ("{spark.hadoop.fs.s3a.secret.key: hidden", "is a text; expected Spark's keys"),
+        ("{spark.hadoop.fs.s3a.secret.key: hidden", "is a string; expected Spark's keys"),
         ({"spark.hadoop.fs.s3a.secret": {"key": "hidden"}}, r"spark\.hadoop\.fs\.s3a\.secret is a list or a map"),
         ({"spark.driver.memory": None}, r"spark\.driver\.memory has no value"),
     ],

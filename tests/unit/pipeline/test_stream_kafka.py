@@ -47,7 +47,7 @@ def test_a_secured_connection_has_javas_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kafka", "words"),
     [
-        ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification: .* no counterpart"),
+        ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification: .* no equivalent"),
         ({"sasl.username": "fleet"}, "sasl.mechanism: missing; .* PLAIN"),
         (
             {"sasl.mechanism": "aws_msk_iam"},

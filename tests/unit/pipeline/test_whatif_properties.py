@@ -176,5 +176,5 @@ def test_a_state_that_contradicts_itself_is_refused_in_words(state: GroupState, 
             ]
         )
     )
-    with pytest.raises((StateError, AssignmentError), match=r"expected|none of|occurs|in all"):
+    with pytest.raises((StateError, AssignmentError), match=r"expected|not one of|occurs|but the state has"):
         group_of(state.model_copy(update=wrong))

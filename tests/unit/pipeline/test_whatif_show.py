@@ -49,7 +49,7 @@ ANSWER = WhatIf(
     totals=TOTALS,
     kinds=[KindOfChange(scenario=LEAD, places=1, groups=1, saves_dollars=12.5)],
     ranking=[CHANGE],
-    failures=[Failure(cluster="kafka", group="bad\x1bgroup", error="owners of topic 't': 9 is none of ...")],
+    failures=[Failure(cluster="kafka", group="bad\x1bgroup", error="owners of topic 't': 9 is not one of ...")],
     prices=shipped("aws"),
     questions=QUESTIONS,
     seconds=1.0,

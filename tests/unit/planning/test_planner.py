@@ -183,7 +183,7 @@ def test_range_stands_in_when_the_plan_fails_the_check(monkeypatch: pytest.Monke
     plan = make_plan(problem_of([owner("m-1")], LOCAL, EAGER), EAGER)
     assert plan.assignor == "range"
     assert plan.failure is not None
-    assert plan.failure.startswith("AssignmentError: partition t-0 is assigned to nobody")
+    assert plan.failure.startswith("AssignmentError: partition t-0 is not assigned")
 
 
 def test_nothing_is_sent_when_range_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_a_member_that_is_refused_or_ends_beside_agents_is_wrong() -> None:
 
 def test_an_agent_that_makes_room_is_known_by_its_reason() -> None:
     """One that observes for another reason is not where it should be."""
-    reason = "group.max.size of the brokers is 5: beside 4 consumers, present or expected, there is no room"
+    reason = "group.max.size of the brokers is 5: 4 current or expected consumers leave no room"
     assert role_of({"role": "observing", "trouble": reason}) == FULL
     assert role_of({"role": "observing", "trouble": "its members chose protocol x"}) == "observing"
     assert role_of({"role": "leading", "trouble": ""}) == "leading"

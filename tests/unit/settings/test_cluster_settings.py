@@ -79,7 +79,7 @@ def test_a_password_may_come_from_the_environment() -> None:
 def test_a_command_is_about_one_of_them() -> None:
     """Without its name a command is refused, and the message has the names; with it, it has its settings."""
     assert refusal(_BOTH, needs_several=False) == (
-        "clusters: are east, west, and this command is about one; name it with --set cluster=NAME or SAMERACK_CLUSTER"
+        "clusters: are east, west, but this command needs one; select it with --set cluster=NAME or SAMERACK_CLUSTER"
     )
     west = load(flags=_BOTH, environment={"SAMERACK_CLUSTER": "west"})
     assert (west.kafka["bootstrap.servers"], west.cluster) == ("west-1:9092,west-2:9092", "west")
@@ -130,8 +130,8 @@ def test_brokers_beside_several_clusters_are_refused(
     with pytest.raises(SettingsError) as raised:
         load(path=path, flags=flags, environment=environment, several=True)
     assert str(raised.value) == (
-        f"kafka.bootstrap.servers (from {origin}): cluster 'east' has brokers of its own; name the cluster that is "
-        "meant with --set cluster=NAME, or remove one of the two"
+        f"kafka.bootstrap.servers (from {origin}): cluster 'east' has its own brokers; select the cluster with --set "
+        "cluster=NAME, or remove one of the two"
     )
     named = load(path=path, flags={**flags, "cluster": "east"}, environment=environment, several=True)
     assert named.kafka["bootstrap.servers"] == "b:1"
@@ -142,22 +142,22 @@ def test_brokers_beside_several_clusters_are_refused(
     [
         (
             {"groups": ["orders"]},
-            "groups: an agent of several clusters leads none; put names into clusters.NAME.groups",
+            "groups: an agent of several clusters leads no groups; put names into clusters.NAME.groups",
         ),
         (
             {"publishing": {"cluster": "east"}},
-            "publishing.cluster: is the name of one cluster, and clusters has several",
+            "publishing.cluster: names one cluster, but clusters has several",
         ),
         ({"cluster": "nord"}, "cluster: 'nord' is not among clusters, which are east, west"),
-        ({"clusters": {"a/b": _EAST}}, "clusters: 'a/b' is no name; expected letters, digits, dots, dashes"),
+        ({"clusters": {"a/b": _EAST}}, "clusters: 'a/b' is not a valid name; expected letters, digits, dots, dashes"),
         ({"clusters": {"east": {"kafka": {"client.id": "x"}}}}, "clusters.east.kafka: bootstrap.servers is missing"),
         ({"clusters": {"east": {}}}, "clusters.east.kafka: is missing"),
         ({"clusters": {"east": {"kafka": {"sasl.password": {"geheim": 1}}}}}, "clusters.east.kafka.sasl.password: has"),
         (
             {"clusters": {"east": {"kafka": "geheim"}}},
-            "clusters.east.kafka: must be a map of keys and values, got a text",
+            "clusters.east.kafka: must be a map, got a string",
         ),
-        ({"clusters": "geheim"}, "clusters: must be a map of keys and values, got a text"),
+        ({"clusters": "geheim"}, "clusters: must be a map, got a string"),
         ({"clusters": {"east": {**_EAST, "group": ["x"]}}}, "clusters.east.group: no such setting"),
     ],
 )

@@ -163,7 +163,7 @@ def test_kafka_values_become_text(place: str) -> None:
 def test_a_kafka_key_without_a_text_is_refused(place: str, value: object, why: str) -> None:
     """A key without a value is refused by its own name, not read as None; secrets of other keys are not shown."""
     message = refusal(flags=_at(place, {"sasl.password": "secret", "sasl.username": value}))
-    assert message == f"{place}.sasl.username: {why}; expected a text"
+    assert message == f"{place}.sasl.username: {why}; expected a string"
 
 
 def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
@@ -195,8 +195,8 @@ def _window(cron: str, **more: Any) -> dict[str, Any]:
         ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
         (
             {"supervisor": {"calm_seconds": 1}},
-            "supervisor.calm_seconds (from the command line): no such setting; it is called "
-            "supervisor.restart_window_seconds now",
+            "supervisor.calm_seconds (from the command line): no such setting; its name is now "
+            "supervisor.restart_window_seconds",
         ),
         (
             {"xyzzyxyzzy": 1},
@@ -301,22 +301,25 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         (_window("0 25 * * *"), ("policy.windows.0.cron: ", "Bad hour")),
         (_window("0 0 30 2 *"), ("policy.windows.0.cron: ", "Bad day")),
         (_window("0 0 */29 2 1#5"), ("policy.windows.0.cron: ", "fifty")),
-        (_window("0 2 * * *", timezone="Mars"), ("policy.windows.0.timezone: no such time zone", "'Mars'")),
+        (_window("0 2 * * *", timezone="Mars"), ("policy.windows.0.timezone: unknown time zone", "'Mars'")),
         ({"racks": {"networks": {"10.0.0.1/8": "a"}}}, ("racks.networks: ", "10.0.0.1/8 has host bits set")),
         ({"racks": {"networks": {"everywhere": "a"}}}, ("racks.networks: ", "'everywhere'")),
-        ({"racks": {"client_conventions": ["ws_az="]}}, ("racks.client_conventions: ", "'ws_az='", "the key alone")),
+        ({"racks": {"client_conventions": ["ws_az="]}}, ("racks.client_conventions: ", "'ws_az='", "only the key")),
         ({"racks": {"client_ids": {"x*": ""}}}, ("racks.client_ids: ", "'x*' has an empty rack")),
         ({"leading": {"protocols": ["range", "stream"]}}, ("leading.protocols: ", "'stream' is Kafka Streams")),
         ({"leading": {"cooperative_protocols": ["stream"]}}, ("'stream' is Kafka Streams",)),
         ({"groups": "a,a"}, ("groups: 'a' is listed twice; keep one",)),
         *(
-            ({"groups": text}, ("groups: is a list or a map in quotes, and would be one text; remove the quotes",))
+            (
+                {"groups": text},
+                ("groups: is a list or a map in quotes, which would be read as a single string; remove the quotes",),
+            )
             for text in ('["*"]', "[*]", "[orders", '["*"]x')
         ),
-        ({"groups": ["a", " "]}, ("groups: has an empty name; remove it",)),
-        ({"groups": ["!search*"]}, ("groups: '!search*' leaves names out",)),
-        ({"groups": ["orders", "!ord*"]}, ("groups: 'orders' is named and also left out",)),
-        ({"traffic": {"groups": [""]}}, ("traffic.groups: has an empty name",)),
+        ({"groups": ["a", " "]}, ("groups: contains an empty name; remove it",)),
+        ({"groups": ["!search*"]}, ("groups: '!search*' excludes names",)),
+        ({"groups": ["orders", "!ord*"]}, ("groups: 'orders' is both included and excluded",)),
+        ({"traffic": {"groups": [""]}}, ("traffic.groups: contains an empty name",)),
         ({"groups": ["a", "samerack"]}, ("groups: 'samerack' is the agents' own group", "election.group")),
         ({"groups": ["own-waiting-07"], "election": {"group": "own"}}, ("'own-waiting-07' is the agents' own group",)),
         (_endpoint("http://h:70000/"), ("traffic.client_endpoints.0.url: ", "Port out of range 0-65535")),
@@ -333,18 +336,18 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
     ("flags", "message"),
     [
         ({"groups": 5}, "groups: must be a list, got 5"),
-        ({"groups": [5]}, "groups.0: must be a text, got 5"),
-        ({"policy": None}, "policy: must be a map of keys and values, got nothing"),
+        ({"groups": [5]}, "groups.0: must be a string, got 5"),
+        ({"policy": None}, "policy: must be a map, got nothing"),
         (_policy(windows=5), "policy.windows: must be a list, got 5"),
-        (_policy(groups={"x": 5}), "policy.groups.x: must be a map of keys and values, got 5"),
+        (_policy(groups={"x": 5}), "policy.groups.x: must be a map, got 5"),
         *((_policy(burst=value), f"policy.burst: must be a whole number, got {value!r}") for value in ("x", 1.5, [1])),
         (_policy(min_saving="x"), "policy.min_saving: must be a number, got 'x'"),
         (_policy(mode=5), "policy.mode: must be 'act' or 'propose', got 5"),
         (_policy(min_saving=7), "policy.min_saving: must be less than or equal to 1, got 7"),
         ({"traffic": {"enabled": "maybe"}}, "traffic.enabled: must be true or false, got 'maybe'"),
         ({"pipeline": {"states_topic": ""}}, "pipeline.states_topic: must not be empty, got ''"),
-        ({"kafka": 5}, "kafka: must be a map of keys and values, got a number"),
-        ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a text; expected Spark's keys and their texts, e.g. "),
+        ({"kafka": 5}, "kafka: must be a map, got a number"),
+        ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a string; expected Spark's keys and values, e.g. "),
     ],
 )
 def test_a_wrong_type_is_reported_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
@@ -355,16 +358,16 @@ def test_a_wrong_type_is_reported_in_words_of_the_file(flags: Mapping[str, Any],
 @pytest.mark.parametrize(
     ("servers", "wrong"),
     [
-        ("not a server", "'not a server' is no server"),
-        *((servers, "has a comma with no server beside it") for servers in ("a:1,,b:1", "a:1,", ",a:1")),
-        (":9092", "':9092' is no server"),
-        ("a:b", "'a:b' is no server"),
-        ("::1", "'::1' is no server"),
-        ("[a:1", "'[a:1' is no server"),
-        *((server, f"'{server}' is no server") for server in ("http://a:1/path", "http://a:1", "tcp://a:1")),
-        ("a:1;b:1", "'a:1;b:1' is no server"),
-        ("a:0", "'a:0': a port is a number from 1 to 65535"),
-        ("a:1,b:65536", "'b:65536': a port is a number from 1 to 65535"),
+        ("not a server", "'not a server' is not a server"),
+        *((servers, "has a comma without a server") for servers in ("a:1,,b:1", "a:1,", ",a:1")),
+        (":9092", "':9092' is not a server"),
+        ("a:b", "'a:b' is not a server"),
+        ("::1", "'::1' is not a server"),
+        ("[a:1", "'[a:1' is not a server"),
+        *((server, f"'{server}' is not a server") for server in ("http://a:1/path", "http://a:1", "tcp://a:1")),
+        ("a:1;b:1", "'a:1;b:1' is not a server"),
+        ("a:0", "'a:0': the port must be from 1 to 65535"),
+        ("a:1,b:65536", "'b:65536': the port must be from 1 to 65535"),
     ],
 )
 def test_what_is_no_server_is_refused(servers: str, wrong: str) -> None:
@@ -415,18 +418,18 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     """Bytes in the environment that are not UTF-8 are refused; the message names the variable, not its value."""
     variables = {**BOOTSTRAP, "SAMERACK_KAFKA__SASL_PASSWORD": os.fsdecode(b"hidden\xff")}
     message = refusal(environment=variables)
-    assert message == "SAMERACK_KAFKA__SASL_PASSWORD: holds bytes that are no UTF-8; expected a text"
+    assert message == "SAMERACK_KAFKA__SASL_PASSWORD: contains bytes that are not UTF-8; expected text"
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"kafka": {"sasl\ud800": None}}, "kafka.sasl?: has no value; expected a text"),
-        ({"publishing": {"kafka": {"a\ud800": {}}}}, "publishing.kafka.a?: has keys of its own; expected a text"),
-        ({"pipeline": {"conf": {"a\ud800": None}}}, "pipeline.conf: a? has no value; expected a text"),
-        ({"\ud800": 1}, "settings: holds what cannot be written in UTF-8, got a text"),
-        ({"web": {"\ud800": 1}}, "web: holds what cannot be written in UTF-8, got "),
-        ({"policy": {"mode": "\ud800"}}, "policy.mode: holds what cannot be written in UTF-8, got "),
+        ({"kafka": {"sasl\ud800": None}}, "kafka.sasl?: has no value; expected a string"),
+        ({"publishing": {"kafka": {"a\ud800": {}}}}, "publishing.kafka.a?: has keys of its own; expected a string"),
+        ({"pipeline": {"conf": {"a\ud800": None}}}, "pipeline.conf: a? has no value; expected a string"),
+        ({"\ud800": 1}, "settings: contains characters that UTF-8 cannot encode, got a string"),
+        ({"web": {"\ud800": 1}}, "web: contains characters that UTF-8 cannot encode, got "),
+        ({"policy": {"mode": "\ud800"}}, "policy.mode: contains characters that UTF-8 cannot encode, got "),
     ],
 )
 def test_keys_and_values_beyond_utf8_are_refused(flags: Mapping[str, Any], message: str) -> None:
@@ -448,41 +451,41 @@ def test_a_value_is_repeated_in_part() -> None:
     [
         ("a: [", "is not YAML"),
         ("- a\n- b", "holds a list"),
-        ("plain", "holds a text"),
+        ("plain", "holds a string"),
         ("1.5", "holds a number"),
         (b"\xff\xfe\xfa", "is not YAML"),
         ("groups: " + "[" * DEEP, "is not YAML: it is nested too deeply"),
-        ("groups: [a]\nkafka: {}\ngroups: [b]", "groups is listed twice in one section (again in line 3); keep one"),
-        ("policy:\n  burst: 1\n  burst: 2", "burst is listed twice"),
+        ("groups: [a]\nkafka: {}\ngroups: [b]", "groups occurs twice in one section (again on line 3); keep one"),
+        ("policy:\n  burst: 1\n  burst: 2", "burst occurs twice"),
         (
             "web:\n  port: 2026-99-99",
-            "is not YAML: a value looks like a date or a number, and is none; put it in quotes",
+            "is not YAML: a value looks like a date or a number but is not valid; put it in quotes",
         ),
         ("web: {port: !!int x}", "is not YAML: a value looks like"),
         ("web: {port: !!bool x}", "is not YAML: a value looks like"),
         (
             "kafka:\n  sasl.password: {hidden\ngroups: [a]",
-            "is not YAML: a map is not closed; expected , or } (line 3, column 7, in what begins in line 2)",
+            "is not YAML: a map is not closed; expected , or } (line 3, column 7, in the block that begins on line 2)",
         ),
         (
             "groups: [a, b\nkafka: {}",
-            "is not YAML: a list is not closed; expected , or ] (line 2, column 6, in what begins in line 1)",
+            "is not YAML: a list is not closed; expected , or ] (line 2, column 6, in the block that begins on line 1)",
         ),
         ("groups: [hidden", "is not YAML: a list is not closed; expected , or ] (line 1, column 16)"),
-        ("web:\n\tport: 1", "is not YAML: a tab is not expected here; expected blanks (line 2, column 1)"),
-        ("kafka:\n  sasl.password: @hidden", "is not YAML: a value cannot begin with this character; expected quotes"),
-        ("kafka:\n  sasl.password: 'hidden", "is not YAML: a quote is not closed; expected another before the end"),
-        ("kafka: {sasl.password: hidden}}", "is not YAML: expected a key or an item that begins below those before"),
-        ("kafka: sasl.password: hidden", "is not YAML: a colon is not expected here; expected the key in the column"),
-        ("groups: - a", "is not YAML: a dash is not expected here; expected each item in a line of its own"),
-        ("groups: [a]\nhidden\n", "is not YAML: expected a colon and a blank after the key (line 3, column 1"),
+        ("web:\n\tport: 1", "is not YAML: unexpected tab; indent with spaces (line 2, column 1)"),
+        ("kafka:\n  sasl.password: @hidden", "is not YAML: a value cannot begin with this character; put it in quotes"),
+        ("kafka:\n  sasl.password: 'hidden", "is not YAML: a quoted string is not closed before the end"),
+        ("kafka: {sasl.password: hidden}}", "is not YAML: expected a key or an item in the same column"),
+        ("kafka: sasl.password: hidden", "is not YAML: unexpected colon; put the key in the same column"),
+        ("groups: - a", "is not YAML: unexpected dash; put each item on its own line"),
+        ("groups: [a]\nhidden\n", "is not YAML: expected a colon and a space after the key (line 3, column 1"),
         ("{groups: [a]}\nhidden", "is not YAML: expected the end of the file (line 2, column 1)"),
-        ("groups: [a]\n---\nhidden: x", "is not YAML: there is a second document; expected the end of the file"),
+        ("groups: [a]\n---\nhidden: x", "is not YAML: found a second document; expected the end of the file"),
         ("kafka: |hidden", "is not YAML: expected chomping or indentation indicators (line 1, column 9)"),
         *(
             (
                 text,
-                f"is not YAML: a value that begins with ! or * is a sign of YAML's own here; put it in quotes ({at})",
+                f"is not YAML: a value that begins with ! or * is a YAML tag or alias; put it in quotes ({at})",
             )
             for text, at in (
                 ("kafka:\n  sasl.password: *hidden", "line 2, column 18"),
@@ -517,7 +520,7 @@ def test_a_password_is_no_yaml_and_is_not_shown() -> None:
         assert "'sasl.password': '[hidden'" in repr(found)
     doubled = {"SAMERACK_KAFKA": "{bootstrap.servers: h:1, sasl.password: hidden, sasl.password: hidden}"}
     message = refusal(environment=doubled)
-    assert "sasl.password is listed twice" in message
+    assert "sasl.password occurs twice" in message
     assert "hidden" not in message
 
 
@@ -534,7 +537,7 @@ def test_an_alias_that_holds_itself_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """The message for a missing file or a folder names the cause."""
     assert refusal(path=tmp_path / "none.yaml").endswith(
-        "cannot be read (No such file or directory); name an existing YAML file"
+        "cannot be read (No such file or directory); give the path of an existing YAML file"
     )
     assert "Is a directory" in refusal(path=tmp_path)
 
@@ -587,7 +590,7 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["policy.burst"], "--set 'policy.burst': expected KEY=VALUE"),
         (["=1"], "--set '=1': expected KEY=VALUE"),
-        (["policy=1", "policy.burst=2"], "--set policy: is set as a whole and by one of its keys"),
+        (["policy=1", "policy.burst=2"], "--set policy: is set both as a whole and by one of its keys"),
         *(
             ([f"{key}={value}"], f"--set {key}: is below SECTION.KEY; give the map: {cure}")
             for key, value, cure in (
@@ -600,13 +603,16 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
                 ("pipeline.conf.spark.driver.memory", "4g", "pipeline.conf={spark.driver.memory: VALUE}"),
             )
         ),
-        (["kafka=here"], "--set kafka: is set as a whole and by one of its keys"),
+        (["kafka=here"], "--set kafka: is set both as a whole and by one of its keys"),
         *(
-            ([f"traffic.groups={text}"], "--set traffic.groups: looks like a list or a map and is none; close its")
+            ([f"traffic.groups={text}"], "--set traffic.groups: looks like a list or a map but is not valid; close its")
             for text in ("[*]", "[a", '["a", "b"', "{a", "{*}", '["*"]x', "[a, b]x", "{a: b}x")
         ),
         *(
-            ([f"traffic.groups={text}"], "--set traffic.groups: is a list or a map in quotes, and would be one text")
+            (
+                [f"traffic.groups={text}"],
+                "--set traffic.groups: is a list or a map in quotes, which would be read as a single string",
+            )
             for text in ("'[*]'", '"[a, b]"', "'[a'", """'["a"]'""")
         ),
     ],
@@ -628,8 +634,12 @@ def test_set_of_a_name_with_dots() -> None:
 @pytest.mark.parametrize(
     ("config", "bootstrap", "message"),
     [
-        ([Path("a.yaml"), Path("b.yaml")], None, "--config: is given 2 times; keep one file, and give what differs by"),
-        (None, ["a:1", "b:1", "a:1"], "--bootstrap-servers: is given 3 times; give all brokers in one, as HOST:PORT,"),
+        ([Path("a.yaml"), Path("b.yaml")], None, "--config: was given 2 times; use one file, and override single keys"),
+        (
+            None,
+            ["a:1", "b:1", "a:1"],
+            "--bootstrap-servers: was given 3 times; list all brokers in one option, as HOST:PORT,",
+        ),
     ],
 )
 def test_an_option_that_is_given_twice(config: list[Path] | None, bootstrap: list[str] | None, message: str) -> None:
@@ -660,8 +670,9 @@ def test_a_wrong_map_of_kafka_hides_nothing_else() -> None:
     wrong = {"kafka": {"sasl.username": None}, "clusters": {"e": {"kafka": {"client.id": {}}}}, "web": {"port": "x"}}
     message = refusal(flags=wrong)
     assert message == (
-        "3 settings are wrong: (1) kafka.sasl.username: has no value; expected a text (2) clusters.e.kafka.client.id: "
-        "has keys of its own; expected a text (3) web.port: must be a whole number, got 'x'"
+        "3 settings are wrong: (1) kafka.sasl.username: has no value; expected a string (2) "
+        "clusters.e.kafka.client.id: has keys of its own; expected a string (3) web.port: must be a whole number, got "
+        "'x'"
     )
 
 

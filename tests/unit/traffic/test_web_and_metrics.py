@@ -82,7 +82,7 @@ def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | 
     assert post(number, "/v1/statistics?group=orders&member=m1", body()) == (200, '{"member":"m1","rack":"a"}')
     assert taken == [("orders", "m1")]
     for path, content, expected, reason in (
-        ("/v1/statistics", body(), 400, "no group"),
+        ("/v1/statistics", body(), 400, "missing group"),
         ("/v1/statistics?group=g", b"{}", 400, "type"),
         ("/v1/statistics?group=payments", body(), 409, "does not measure"),
         ("/v1/statistics?group=g", b" " * (MAX_BYTES + 1), 413, "more than"),

@@ -75,7 +75,7 @@ def parsed(who: str, answer: HttpAnswer) -> Mapping[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise TokenError(f"{who} answers with no JSON object; is it that?")
+        raise TokenError(f"{who} did not return a JSON object; is the address right?")
     return found
 
 
@@ -89,9 +89,9 @@ def bearer(who: str, answer: HttpAnswer) -> Token:
     try:
         text, seconds = str(found["access_token"]), float(found["expires_in"])
     except (KeyError, TypeError, ValueError):
-        raise TokenError(f"{who} answers without access_token and expires_in; is it that?") from None
+        raise TokenError(f"{who} returned neither access_token nor expires_in; is the address right?") from None
     if not text or not seconds > 0:  # refuses NaN too
-        raise TokenError(f"{who} answers with a token that is empty or has ended; check the clocks")
+        raise TokenError(f"{who} returned a token that is empty or expired; check the clocks")
     return Token(text=text, seconds=min(seconds, _MAX_SECONDS))
 
 
@@ -122,7 +122,7 @@ def file_text(variable: str, path: str) -> str:
         with Path(path).open(encoding="ascii") as file:
             text = file.read(_MAX_BYTES).strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise TokenError(f"{variable}: {path} cannot be read ({reason}); is the pod's token mounted?") from None
     if not text:
         raise TokenError(f"{variable}: {path} is empty; is the pod's token mounted?")
@@ -142,7 +142,7 @@ def check_clock(who: str, answer: HttpAnswer) -> None:
     if abs(ahead) > MAX_SKEW_SECONDS:
         raise TokenError(
             f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of {who}; "
-            "set it (NTP): what is signed or valid by one clock is refused by the other"
+            "synchronize it (NTP): credentials that are valid by one clock are refused by the other"
         )
 
 
@@ -170,10 +170,10 @@ def secure(variable: str, url: str, *, near: tuple[str, ...] = ()) -> str:
         address = urlsplit(url)
         host = address.hostname or ""
     except ValueError:
-        raise TokenError(f"{variable}: is no URL; correct it") from None
+        raise TokenError(f"{variable}: is not a URL; correct it") from None
     if host and (address.scheme == "https" or (address.scheme == "http" and (host in near or _is_loopback(host)))):
         return url
-    raise TokenError(f"{variable}: {url} is no URL that begins with https://; correct it")
+    raise TokenError(f"{variable}: {url} is not a URL that begins with https://; correct it")
 
 
 def _is_loopback(host: str) -> bool:

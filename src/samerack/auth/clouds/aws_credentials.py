@@ -42,9 +42,9 @@ _STS: Final = "STS"
 _STS_CURES: Final[Mapping[str, str]] = {
     "AccessDenied": "the role's trust policy must allow sts:AssumeRoleWithWebIdentity to this cluster's OIDC provider "
     "and to system:serviceaccount:NAMESPACE:NAME of this pod",
-    "ExpiredTokenException": "the token in AWS_WEB_IDENTITY_TOKEN_FILE has ended; check the clocks, and restart the "
+    "ExpiredTokenException": "the token in AWS_WEB_IDENTITY_TOKEN_FILE has expired; check the clocks, and restart the "
     "pod if Kubernetes does not renew it",
-    "InvalidIdentityToken": "make the OIDC issuer of this Kubernetes cluster an identity provider of the account, with "
+    "InvalidIdentityToken": "add the OIDC issuer of this Kubernetes cluster to the account's identity providers, with "
     "the audience sts.amazonaws.com",
 }
 _SET: Final = "give the ServiceAccount a role (docs/clouds.md)"
@@ -75,7 +75,7 @@ def _of_environment(environment: Mapping[str, str]) -> Credentials | None:
         return None
     if not key or not secret:
         missing = "AWS_SECRET_ACCESS_KEY" if key else "AWS_ACCESS_KEY_ID"
-        raise TokenError(f"{missing}: is missing, and the other half is set; set both or neither")
+        raise TokenError(f"{missing}: is missing, but the other half is set; set both or neither")
     return Credentials(key=key, secret=secret, session=environment.get("AWS_SESSION_TOKEN", ""))
 
 
@@ -85,7 +85,7 @@ def _of_web_identity(identity: AwsIdentity, environment: Mapping[str, str]) -> C
     if not path:
         return None
     if not role:
-        raise TokenError("AWS_ROLE_ARN: is missing, and AWS_WEB_IDENTITY_TOKEN_FILE is set; set both or neither")
+        raise TokenError("AWS_ROLE_ARN: is missing, but AWS_WEB_IDENTITY_TOKEN_FILE is set; set both or neither")
     form = {
         "Action": "AssumeRoleWithWebIdentity",
         "Version": "2011-06-15",
@@ -199,12 +199,12 @@ def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
         key, secret, session = (str(found[name]) for name in ("AccessKeyId", "SecretAccessKey", "Token"))
     except (KeyError, ValueError, OverflowError):
         raise TokenError(
-            f"{who} answers without AccessKeyId, SecretAccessKey, token and Expiration; is it AWS's?"
+            f"{who} did not return AccessKeyId, SecretAccessKey, token and Expiration; is it an AWS service?"
         ) from None
     if not key or not secret or not session:
-        raise TokenError(f"{who} answers with empty credentials; is it AWS's?")
+        raise TokenError(f"{who} returned empty credentials; is it an AWS service?")
     now = time.time()
     if ends <= now:
         ended, here = (datetime.fromtimestamp(one, UTC).isoformat(timespec="seconds") for one in (ends, now))
-        raise TokenError(f"{who} gives credentials that ended at {ended}, and here it is {here}; check the clocks")
+        raise TokenError(f"{who} returned credentials that expired at {ended}, but it is {here} here; check the clocks")
     return Credentials(key=key, secret=secret, session=session, ends=ends)

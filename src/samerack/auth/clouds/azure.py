@@ -28,14 +28,14 @@ from samerack.auth.clouds.asking import (
 from samerack.auth.identities import AzureManagedIdentity, AzureWorkloadIdentity
 
 CURE: Final = (
-    f"check that the identity has a role for the data (docs/clouds.md), that kafka.{identities.SCOPE} is what the "
-    "brokers expect, and the clocks"
+    f"check that the identity has a data role (docs/clouds.md), that kafka.{identities.SCOPE} is what the brokers "
+    "expect, and the clocks"
 )
 _NEAR: Final = ("169.254.169.254",)
 _LOGIN: Final = "https://login.microsoftonline.com/"
 _ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _CURES: Final[Mapping[str, str]] = {
-    "AADSTS70021": "make a federated credential of the identity for this cluster's issuer and this ServiceAccount",
+    "AADSTS70021": "give the identity a federated credential for this cluster's issuer and this ServiceAccount",
     "AADSTS700016": "AZURE_CLIENT_ID must be an identity of the tenant AZURE_TENANT_ID",
     "AADSTS500011": f"kafka.{identities.SCOPE} must be a resource that the tenant knows",
 }
@@ -55,7 +55,7 @@ def managed(identity: AzureManagedIdentity) -> Token:
     if answer.status != 200:
         raise TokenError(
             f"{who} answers {answer.status}: {reason_of(answer, 'error_description', 'error')}; give the machine a "
-            f"managed identity, and where it has several name one in kafka.{identities.CLIENT}"
+            f"managed identity; if it has several, name one in kafka.{identities.CLIENT}"
         )
     check_clock(who, answer)
     return bearer(who, answer)

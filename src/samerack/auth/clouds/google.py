@@ -39,7 +39,7 @@ def fetch(_: GoogleIdentity, environment: Mapping[str, str] = os.environ) -> Tok
     who = f"Google's metadata server ({url})"
     principal = environment.get(_PRINCIPAL) or line(_asked(who, url, "email").body.decode(errors="replace"))
     if not principal:
-        raise TokenError(f"{who} names no service account; set {_PRINCIPAL} to the principal's name")
+        raise TokenError(f"{who} returned no service account; set {_PRINCIPAL} to the principal's name")
     answer = _asked(who, url, "token")
     check_clock(who, answer)
     token = bearer(who, answer)

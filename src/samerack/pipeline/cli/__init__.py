@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
         name="pipeline",
         cls=OneLineErrors,
         no_args_is_help=True,
-        help="The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
+        help="The whole fleet on Spark: what crosses racks, what it costs, and where to save next.",
     )
     commands(group)
     app.add_typer(group)

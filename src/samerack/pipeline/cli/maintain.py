@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def maintain(
     config: ConfigOption = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="What was done, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
     assignments: SetOption = None,
 ) -> None:
     """Delete days past their time, make large files of small ones, and delete files that no table needs any more.

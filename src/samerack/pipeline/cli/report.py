@@ -27,7 +27,10 @@ _DAYS = 30
 def report(
     config: ConfigOption = None,
     days: Annotated[
-        int | None, typer.Option("--days", min=1, help="The last days that the tables have.", show_default=str(_DAYS))
+        int | None,
+        typer.Option(
+            "--days", min=1, help="Number of days to report, counted back from the newest.", show_default=str(_DAYS)
+        ),
     ] = None,
     since: Annotated[
         datetime | None, typer.Option("--from", formats=["%Y-%m-%d"], help="First day, UTC.", show_default=False)
@@ -42,7 +45,7 @@ def report(
     form: Annotated[str, typer.Option("--format", help="Of --tables: csv or parquet.")] = "csv",
     top: Annotated[int, typer.Option("--top", min=1, max=1000, help="Groups, topics and losses to show.")] = 20,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="All that the page shows, as one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all that the page shows as one JSON object.")] = False,
     assignments: SetOption = None,
 ) -> None:
     """Write an HTML page: what the fleet read across racks, what it cost, what agents saved, where the next dollar is.
@@ -116,7 +119,8 @@ def _explained(place: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise AgentError(
-            f"the tables at {place} cannot be read: {first_line(error)}; were files deleted, or is the storage away?"
+            f"the tables at {place} cannot be read: {first_line(error)}; were files deleted, or is the storage "
+            "unreachable?"
         ) from None
 
 

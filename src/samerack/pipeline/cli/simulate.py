@@ -42,35 +42,35 @@ def simulate(
     groups: Annotated[int, typer.Option("--groups", "-g", min=1, help="Consumer groups, over all clusters.")] = 20,
     clusters: Annotated[int, typer.Option("--clusters", min=1, help="Kafka clusters.")] = 2,
     racks: Annotated[int, typer.Option("--racks", min=1, help="Racks of each cluster.")] = 3,
-    days: Annotated[float, typer.Option("--days", help="How much time passes; 0.5 is twelve hours.")] = 1.0,
+    days: Annotated[float, typer.Option("--days", help="Simulated time in days; 0.5 is twelve hours.")] = 1.0,
     start: Annotated[
         datetime | None,
         typer.Option(
             "--start",
             formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"],
-            help="When it begins, UTC; into Kafka so that it is over today, for a stream takes nothing old.",
+            help="Start time, UTC; for Kafka the default ends today, because a stream accepts no old records.",
             show_default="2026-11-01",
         ),
     ] = None,
     step: Annotated[int, typer.Option("--step", min=1, max=3600, help="Seconds of traffic in one sample.")] = 60,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same records, to the byte.")] = 1,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, help="Partitions of every group; drawn without it.")
+        int | None, typer.Option("--partitions", min=1, help="Partitions of every group; default: random.")
     ] = None,
     members: Annotated[
-        int | None, typer.Option("--members", min=1, help="Members of every group; drawn without it.")
+        int | None, typer.Option("--members", min=1, help="Members of every group; default: random.")
     ] = None,
     duplicates: Annotated[float, typer.Option("--duplicates", help="Share of records sent twice, e.g. 0.05.")] = 0.0,
     late: Annotated[float, typer.Option("--late", help="Share of samples that come late.")] = 0.0,
     late_seconds: Annotated[int, typer.Option("--late-seconds", min=1, help="How late, in the samples' time.")] = 120,
     malformed: Annotated[
-        float, typer.Option("--malformed", help="Malformed records of many sorts, as a share of the good ones.")
+        float, typer.Option("--malformed", help="Malformed records of many kinds, as a share of the good ones.")
     ] = 0.0,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     *,
     as_json: Annotated[
-        bool, typer.Option("--json", help="What was made as one JSON object, on standard error.")
+        bool, typer.Option("--json", help="Print a summary as one JSON object on standard error.")
     ] = False,
     assignments: SetOption = None,
 ) -> None:

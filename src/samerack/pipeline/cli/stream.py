@@ -24,8 +24,10 @@ def stream(
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Take what is in Kafka now, then end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch, on standard output.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process what is in Kafka now, then stop.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON for each batch on standard output.")
+    ] = False,
     assignments: SetOption = None,
 ) -> None:
     """Keep the agents' records as tables: traffic by minute, states of groups, and a quarantine for bad records.
@@ -53,7 +55,9 @@ def stream(
             if stop.is_set():
                 raise KeyboardInterrupt  # asked twice: at once
             stop.set()
-            typer.echo(f"{signal.Signals(number).name}: ending after this batch; once more ends at once", err=True)
+            typer.echo(
+                f"{signal.Signals(number).name}: stopping after this batch; a second signal stops at once", err=True
+            )
 
         for number in (signal.SIGTERM, signal.SIGINT):  # after the session, which sets a handler of its own
             signal.signal(number, on_signal)

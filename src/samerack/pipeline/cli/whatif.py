@@ -42,14 +42,16 @@ def whatif(
     ] = 2,
     copies: Annotated[
         int,
-        typer.Option("--copies", min=1, help="Racks that are to have a replica of every partition; 1 leaves this out."),
+        typer.Option(
+            "--copies", min=1, help="Number of racks that should have a replica of every partition; 1 skips this."
+        ),
     ] = 2,
     members: Annotated[
         str,
         typer.Option(
             "--members",
             metavar="RACK=PART,...",
-            help="Racks in which members are to run, e.g. rack-a=2,rack-b=1; alike in all racks without it.",
+            help="Racks in which members should run, e.g. rack-a=2,rack-b=1; default: evenly in all racks.",
         ),
     ] = "",
     since: Annotated[
@@ -83,7 +85,7 @@ def whatif(
     outputs = {kind: path for kind, path in (("csv", csv), ("parquet", parquet)) if path is not None}
     for kind, path in outputs.items():
         if path.exists():
-            raise SettingsError(f"--{kind} {path}: is there already; name a new folder")
+            raise SettingsError(f"--{kind} {path}: already exists; name a new folder")
     settings = settings_from(config, None, assignments, needs_kafka=False)
     begin = time.monotonic()
     with session.opened(settings.pipeline, name="whatif") as spark:
@@ -137,7 +139,7 @@ def _asked(
         raise AgentError(f"{where}: has no state of that time; give other --since and --until, or let agents publish")
     if questions.shares and rows.where(rows.scenario == MOVE).isEmpty():
         typer.echo(
-            f"--members: no group could save by it, or none has the racks {', '.join(questions.shares)}", err=True
+            f"--members: no group would save with it, or none has the racks {', '.join(questions.shares)}", err=True
         )
     return rows
 

@@ -108,7 +108,7 @@ def test_one_more_consumer_must_fit_beside_the_agent(case: Case) -> None:
     case.watch.max_group_size = 4
     assert [bool(case.full(consumers, inside=True)) for consumers in (1, 2, 3)] == [False, False, True]
     assert not case.admits(BESIDE)
-    assert "group.max.size of the brokers is 4: beside 3 consumers" in case.reporter.trouble
+    assert "group.max.size of the brokers is 4: 3 current or expected consumers" in case.reporter.trouble
     assert (case.reporter.role, case.admission.makes_room) == (OBSERVING, True)
     case.watch.max_group_size = NO_LIMIT
     assert not case.full(10_000)
@@ -142,7 +142,7 @@ def test_a_refusal_proves_a_limit_that_the_agent_may_not_read(case: Case) -> Non
     assert not case.full(3)
     error = case.admission.refused_as_full()
     assert (error.cause, str(error)) == (Cause.GROUP_FULL, case.admission.full)
-    assert "group.max.size of the brokers is 3: beside 3 consumers" in case.admission.full
+    assert "group.max.size of the brokers is 3: 3 current or expected consumers" in case.admission.full
     assert case.full(2)
     assert not case.full(4)
     case.watch.max_group_size = 10
@@ -156,7 +156,7 @@ def test_while_a_pause_lasts_the_reason_is_the_present_one(case: Case) -> None:
     case.back_off(Cause.GROUP_FULL)
     case.full(3)
     assert not case.admits(ALONE)
-    assert "beside 3 consumers" in case.reporter.trouble
+    assert "3 current or expected consumers" in case.reporter.trouble
     assert case.admission.makes_room
     case.back_off(Cause.PLANS_FAILED)
     assert not case.admission.makes_room
@@ -168,7 +168,7 @@ def test_a_foreign_agent_that_led_is_waited_for(case: Case) -> None:
     case.back_off(Cause.FOREIGN_AGENT)
     case.now += RULES[Cause.FOREIGN_AGENT].first_seconds
     assert not case.admits(BESIDE)
-    assert "another agent (other) is in it" in case.reporter.trouble
+    assert "another agent (other) is a member" in case.reporter.trouble
     assert case.admits(ALONE)
 
 
@@ -333,7 +333,7 @@ def test_what_comes_after_a_leave() -> None:
     assert text.startswith("the agent follows the group's own leader, and leads when its leader leaves")
     assert text.endswith("at once by `samerack lead orders`")
     again = after_leave(group(ONE, TWO), LeadingSettings(), lead_again=True)
-    assert again.endswith("takes the lead over as soon as the policy allows")
+    assert again.endswith("takes over as leader as soon as the policy allows")
     cooperative = group(ONE, TWO, protocol="cooperative-sticky")
     assert "once all have been stopped" in after_leave(cooperative, LeadingSettings(), lead_again=True)
     unsound = group(ONE, protocol="RoundRobinAssigner")

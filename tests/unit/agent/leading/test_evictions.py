@@ -72,7 +72,7 @@ def test_a_group_whose_evicted_member_does_not_come_back_is_remembered(case: Cas
     case.evict(A, B, C)
     assert case.see(*AGAIN[:2], after=8.9) == ""
     reason = case.see(*AGAIN[:2], after=0.2)
-    assert reason.startswith("members (c) did not come back after the agent had evicted them")
+    assert reason.startswith("members (c) did not rejoin after the agent evicted them")
     assert "samerack resume orders" in reason
     assert case.see(*AGAIN, after=10.0) == case.restarted().reason == reason
     assert [(one.kind, one.action, one.reason) for one in case.events.latest()] == [

@@ -185,7 +185,7 @@ def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() ->
         (returned,), after = (one.returned for one in metrics.board.all()), leader.operators.status.after
         assert returned.startswith("since the end of `samerack leave` (")
         assert returned.endswith(after)
-        assert after.endswith("takes the lead over as soon as the policy allows")
+        assert after.endswith("takes over as leader as soon as the policy allows")
     finally:
         leader.stop()
         leader.join(LONGEST_SECONDS)

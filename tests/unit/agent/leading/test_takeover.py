@@ -54,7 +54,7 @@ def named(client: str, number: int) -> str:
         (replace(STABLE, state="CompletingRebalance"), PARTIES, "CompletingRebalance, not Stable"),
         (replace(STABLE, state=PREPARING), PARTIES, "PreparingRebalance, not Stable"),
         (replace(STABLE, protocol="cooperative-sticky"), PARTIES, "is cooperative"),
-        (replace(STABLE, protocol="own-assignor"), PARTIES, "is not known of protocol 'own-assignor'"),
+        (replace(STABLE, protocol="own-assignor"), PARTIES, "with protocol 'own-assignor'"),
         (STABLE, replace(PARTIES, leader="m-9"), "its leader is not among its members"),
         (group(AGENT, replace(M1, instance_id="pod-1"), M2), PARTIES, "a static member (pod-1), which is never"),
         (group(AGENT, M1, member("m-4", instance_id="other-agent")), PARTIES, "another agent (other-agent)"),

@@ -128,7 +128,7 @@ def test_it_leads_again_after_a_leave_if_that_was_wished(lead_again: bool) -> No
     stage.returned = RebalanceRequest(group="orders", wish=Wish.RETURN, since=0.0, lead_again=lead_again)
     assert not stage.consider()
     refused = [one.reason for one in stage.reporter.events.latest(kinds=("takeover",))]
-    assert [reason.startswith("the gain is not worth a rebalance now") for reason in refused] == [True] * lead_again
+    assert [reason.startswith("the gain does not justify a rebalance now") for reason in refused] == [True] * lead_again
     stage.evaluator.action = Action.PROPOSE
     assert not stage.consider(), "it is no request of somebody who waits for it"
     stage.evaluator.action = Action.REBALANCE
@@ -171,9 +171,9 @@ def test_it_waits_while_a_member_may_be_away() -> None:
 @pytest.mark.parametrize(
     ("evaluator", "view", "words"),
     [
-        (_Evaluator(action=Action.SUPPRESS), STABLE, "not worth a rebalance now (racks-changed): 50.0%"),
-        (_Evaluator(action=Action.NOTHING), STABLE, "not worth"),
-        (_Evaluator(after=0.5), STABLE, "not worth"),
+        (_Evaluator(action=Action.SUPPRESS), STABLE, "does not justify a rebalance now (racks-changed): 50.0%"),
+        (_Evaluator(action=Action.NOTHING), STABLE, "does not justify"),
+        (_Evaluator(after=0.5), STABLE, "does not justify"),
         (_Evaluator(), group(AGENT, M1, protocol="cooperative-sticky"), "is cooperative"),
         (_Evaluator(), group(AGENT, M1, state="PreparingRebalance"), "not Stable"),
     ],
@@ -240,13 +240,15 @@ def test_one_group_at_a_time() -> None:
     stage = Stage(lock=lock)
     stage.ask()
     assert not stage.consider()
-    assert "taking the lead of payments over" in stage.progress.reason
+    assert "taking over payments; only one" in stage.progress.reason
     lock.give("payments")
     stage.ask()
     assert stage.consider()
 
 
-@pytest.mark.parametrize(("role", "words"), [(LEADING, "leads it already"), (STANDBY, "the agent is standby to it")])
+@pytest.mark.parametrize(
+    ("role", "words"), [(LEADING, "leads it already"), (STANDBY, "the agent's role in it is standby")]
+)
 def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
     """An agent that leads or is standby refuses a takeover."""
     stage = Stage()

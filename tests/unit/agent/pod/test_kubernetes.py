@@ -59,7 +59,7 @@ def test_a_pods_own_label_spares_the_node(api: ApiServer) -> None:
 def test_a_token_that_was_replaced_is_read_again(api: ApiServer) -> None:
     """Kubernetes replaces tokens while the agent runs; the answer reports an old one, and a new one is read."""
     api.token = "second"  # noqa: S105 - of nothing real
-    assert "does not know this service account (401): Unauthorized" in reason(api, NODE)
+    assert "rejects this service account (401): Unauthorized" in reason(api, NODE)
     api.give_token("second")
     assert own_rack(api.settings(), NODE).rack == "zone-1"
 
@@ -90,12 +90,12 @@ def test_a_refusal_names_the_rule_that_is_missing(
 @pytest.mark.parametrize(
     ("environment", "more", "part"),
     [
-        ({"POD_NAME": "gone"}, {}, "there is no pod shop/gone; let the downward API give NODE_NAME"),
-        ({"NODE_NAME": "gone"}, {}, "there is no node 'gone'"),
+        ({"POD_NAME": "gone"}, {}, "pod shop/gone does not exist; set NODE_NAME with the downward API"),
+        ({"NODE_NAME": "gone"}, {}, "node 'gone' does not exist"),
         ({"NODE_NAME": "bare"}, {}, f"node bare has no label {ZONE}"),
         (NODE, {"kubernetes_url": "https://127.0.0.1:1"}, "Connection refused"),
         (NODE, {"kubernetes_account": "/nowhere"}, "automountServiceAccountToken: true"),
-        (NODE, {"kubernetes_url": ""}, "this is no pod; set pod.kubernetes_url"),
+        (NODE, {"kubernetes_url": ""}, "this is not a pod; set pod.kubernetes_url"),
     ],
 )
 def test_each_failure_is_reported(api: ApiServer, environment: dict[str, str], more: dict[str, str], part: str) -> None:

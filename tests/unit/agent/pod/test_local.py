@@ -96,8 +96,8 @@ def test_files_that_cannot_be_read_say_why(settings: PodSettings, label_file: Pa
     label_file.write_bytes(b"\xff\xfe")
     details = [answer.detail for answer in own_rack(settings, {}).answers]
     assert "Is a directory" in details[1]
-    assert "is no text" in details[2]
-    with pytest.raises(ValueError, match="names a source twice"):
+    assert "is not text" in details[2]
+    with pytest.raises(ValueError, match="lists a source twice"):
         PodSettings(sources=("env", "env"))
 
 
@@ -201,7 +201,7 @@ def test_aws_has_two_names_for_a_zone() -> None:
         (lambda *_: (200, "no JSON"), "azure", "answers without location and zone"),
         (lambda *_: (403, ""), "aws", "aws: answers 403"),
         (lambda *_: (404, ""), "auto", "aws: answers 404; google-cloud: answers 404; azure: answers 404"),
-        (lambda *_: (200, "a\nb"), "google-cloud", "is no name"),
+        (lambda *_: (200, "a\nb"), "google-cloud", "is not a valid name"),
     ],
 )
 def test_what_is_no_zone_is_reported(answers: Answers, cloud: str, reason: str) -> None:

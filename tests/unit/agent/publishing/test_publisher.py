@@ -129,7 +129,7 @@ def test_a_topic_that_is_not_named_has_no_records() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"events": {"topic": "states"}}, r"events\.topic: is states, as another topic in publishing"),
+        ({"events": {"topic": "states"}}, r"events\.topic: is states, like another topic in publishing"),
         ({"traffic": {"enabled": False}}, r"publishing: .* traffic\.enabled"),
     ],
     ids=["events share a topic, whose readers do not know them", "nothing is measured"],
@@ -143,10 +143,10 @@ def test_what_cannot_be_published_is_refused(wrong: dict[str, Any], message: str
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"every_seconds": 7}, r"publishing\.every_seconds: 60 is no multiple of it; take 1, 2"),
+        ({"every_seconds": 7}, r"publishing\.every_seconds: must divide 60; set 1, 2"),
         ({"every_seconds": 120}, r"publishing\.every_seconds: .*less than or equal to 60"),
-        ({"states_topic": "samples"}, "samples and states need a topic each"),
-        ({"groups_topic": "x"}, r"groups_topic .*: no such setting; it is called publishing\.states_topic now"),
+        ({"states_topic": "samples"}, "samples and states need separate topics"),
+        ({"groups_topic": "x"}, r"groups_topic .*: no such setting; its name is now publishing\.states_topic"),
         ({"kafka": {"sasl.password": [["secret"]]}}, r"publishing\.kafka\.sasl\.password: has lists in a list"),
     ],
 )

@@ -80,7 +80,7 @@ def test_clients_without_a_rack_get_the_one_that_the_agent_knows() -> None:
     assert (unknown.sources_after, unknown.changelogs_after, unknown.cost_after) == (None, None, None)
     known = summary(plan(application(racked=False), rules=rules, racks=racks), plan="2")
     assert known.sources_after == 0
-    assert "set client.rack there" in known.warnings[0]
+    assert "set their client.rack" in known.warnings[0]
 
 
 def test_weights_by_bytes_decide_which_task_reads_across_racks() -> None:
@@ -144,7 +144,7 @@ def test_without_lags_tasks_stay_and_a_rebalance_follows_at_once() -> None:
 
 def test_an_assignor_that_is_not_here_is_a_refusal_with_the_names() -> None:
     """A name that no assignor has is no crash."""
-    with pytest.raises(PlanError, match="'best' is not here"):
+    with pytest.raises(PlanError, match="'best' is unknown"):
         plan(application(), rules={"assignor": "best"})
 
 

@@ -183,7 +183,7 @@ def test_a_follow_up_rebalance_in_seconds_or_in_the_past_is_refused(
 ) -> None:
     """The reason says what is expected, and how to ask for one at once: the application would rebalance for ever."""
     source = FOLLOWED.format(deadline=deadline)
-    with pytest.raises(OwnAssignorError, match=r"expected whole milliseconds since 1970 .* raise TaskAssignmentError"):
+    with pytest.raises(OwnAssignorError, match=r"expected whole milliseconds since 1970, .* raise TaskAssignmentError"):
         made(tmp_path, monkeypatch, asked(0, "mine"), source, now_ms=NOW_MS)
 
 
@@ -285,7 +285,7 @@ def test_a_wrong_answer_never_leaves_the_agent(tmp_path: Path) -> None:
     [
         ("import nowhere_at_all", 422, "cannot be made: ModuleNotFoundError"),
         ("class Mine:\n    def assign(self, state): return 1 / 0", 422, "assign failed: ZeroDivisionError"),
-        ("import os\nclass Mine:\n    def assign(self, state): os._exit(3)", 500, "has died"),
+        ("import os\nclass Mine:\n    def assign(self, state): os._exit(3)", 500, "process died"),
         # other causes on the same two ways, each of which needs a process of its own
         pytest.param("class Mine: pass", 422, "has no assign", marks=pytest.mark.extended),
         pytest.param(

@@ -132,7 +132,7 @@ def _await_busy(agent: Endpoint) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(("is_ready", "why"), [(True, "other plans are under way"), (False, "is still starting")])
+@pytest.mark.parametrize(("is_ready", "why"), [(True, "other plans are in progress"), (False, "is still starting")])
 def test_a_question_without_a_turn_is_refused(agent: Endpoint, *, is_ready: bool, why: str) -> None:
     """The reason is what keeps the process busy: its start, or other plans."""
     if is_ready:
@@ -301,7 +301,7 @@ def test_a_question_that_waited_until_its_deadline_kills_no_process(
     waited = iter([0.0, 49.9])
     monkeypatch.setattr(service_module, "time", SimpleNamespace(monotonic=lambda: next(waited)))
     status, answer = agent.ask(question("orders"))
-    assert (status, "was ready only 49.9 s after the question" in answer["error"]) == (504, True)
+    assert (status, "was ready only 49.9 s after the request" in answer["error"]) == (504, True)
     assert agent.service._process.is_ready
 
 
@@ -309,8 +309,8 @@ def test_a_question_is_bounded(agent: Endpoint) -> None:
     """A body above the limit, one that is no question, and one without its name in the address are refused."""
     assert agent.post("/v1/streams/assign", b" " * (MAX_BYTES + 1))[0] == 413
     for path, body, why in (
-        ("?application=orders", b"[", "no JSON"),
-        ("?application=others", question("orders"), "application: is not the one that the address names"),
+        ("?application=orders", b"[", "not valid JSON"),
+        ("?application=others", question("orders"), "application: does not match the one in the URL"),
         ("?application=" + "x" * 250, question("orders"), "?application=: expected a name of at most 249"),
         ("", question("orders"), "?application=: expected a name"),
     ):

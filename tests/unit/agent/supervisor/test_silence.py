@@ -140,7 +140,7 @@ def test_a_starved_worker_is_waited_for_and_a_stopped_one_is_not(busy_processor:
                 printed.get(timeout=_STARVES_SECONDS)
             (worker,) = psutil.Process(supervisor.pid).children()
             worker.send_signal(signal.SIGSTOP)
-            assert printed.get(timeout=LONGEST_SECONDS) == "died: no sign of life for 1 s"
+            assert printed.get(timeout=LONGEST_SECONDS) == "died: no heartbeat for 1 s"
         finally:
             for child in psutil.Process(supervisor.pid).children():
                 child.kill()

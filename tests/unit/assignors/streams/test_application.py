@@ -49,7 +49,7 @@ def test_task_ids_read_and_write_alike(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "0", "0_", "a_1", "0_1_2", "-1_0"])
 def test_a_wrong_task_id_is_refused(text: str) -> None:
     """A malformed task id is refused with an example of a valid one."""
-    with pytest.raises(InvalidError, match="such as 0_1"):
+    with pytest.raises(InvalidError, match="for example 0_1"):
         task_id(text)
 
 

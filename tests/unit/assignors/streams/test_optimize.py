@@ -217,7 +217,7 @@ def test_plans_that_cannot_be_optimised_are_refused(plan: Plan, message: str) ->
     """A task that is active nowhere or twice, and a client or a task that does not exist, are named."""
     with pytest.raises(AssignmentError, match=message):
         optimize_rack_aware_active_tasks(params(crossed()).for_tasks(TASKS), plan)
-    with pytest.raises(AssignmentError, match="7_7 is to be optimised"):
+    with pytest.raises(AssignmentError, match="7_7 should be optimised"):
         optimize_rack_aware_active_tasks(params(crossed()).for_tasks([task_id("7_7")]), straight())
 
 

@@ -93,7 +93,7 @@ def test_files_are_read_each_time(aws: Aws, tmp_path: Path) -> None:
         ({"AWS_ROLE_ARN": "arn:aws:iam::1:role/other"}, "trust policy must allow sts:AssumeRoleWithWebIdentity"),
         ({"AWS_ROLE_ARN": ""}, "AWS_ROLE_ARN: is missing"),
         ({"AWS_WEB_IDENTITY_TOKEN_FILE": "/absent"}, "TOKEN_FILE: /absent cannot be read (No such file or directory)"),
-        ({"AWS_ENDPOINT_URL_STS": "http://sts.example"}, "AWS_ENDPOINT_URL_STS: http://sts.example is no URL that"),
+        ({"AWS_ENDPOINT_URL_STS": "http://sts.example"}, "AWS_ENDPOINT_URL_STS: http://sts.example is not a URL that"),
         ({"AWS_ENDPOINT_URL_STS": "http://127.0.0.1:1"}, "STS does not answer: http://127.0.0.1:1: Connection"),
         ({"AWS_ACCESS_KEY_ID": "AKIA"}, "AWS_SECRET_ACCESS_KEY: is missing"),
     ],
@@ -107,15 +107,15 @@ def test_a_token_that_sts_does_not_know(aws: Aws, tmp_path: Path) -> None:
     """The error says that the account does not know the cluster's issuer."""
     variables = aws.for_web_identity(tmp_path)
     aws.account_token = "another-token"  # noqa: S105 - of this test
-    assert "InvalidIdentityToken: No OpenIDConnect provider found in your account; make the OIDC" in refused(variables)
+    assert "InvalidIdentityToken: No OpenIDConnect provider found in your account; add the OIDC" in refused(variables)
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": ""}, "answers 400: Service account token cannot be empty; check"),
-        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://10.0.0.1/v1"}, "http://10.0.0.1/v1 is no URL that begins"),
-        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://[::1/v1"}, "AWS_CONTAINER_CREDENTIALS_FULL_URI: is no URL"),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://10.0.0.1/v1"}, "http://10.0.0.1/v1 is not a URL that begins"),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://[::1/v1"}, "AWS_CONTAINER_CREDENTIALS_FULL_URI: is not a URL"),
     ],
 )
 def test_a_container_that_is_refused(aws: Aws, tmp_path: Path, changed: Variables, words: str) -> None:
@@ -142,7 +142,7 @@ def test_credentials_that_have_ended(aws: Aws, tmp_path: Path, source: str) -> N
     """They are refused, and the error says to check the clocks."""
     aws.seconds = -60
     text = refused(SOURCES[source](aws, tmp_path))
-    assert "gives credentials that ended at " in text
+    assert "returned credentials that expired at " in text
     assert text.endswith("; check the clocks")
 
 
@@ -154,7 +154,7 @@ def test_a_clock_that_is_wrong(aws: Aws, tmp_path: Path, source: str, ahead: flo
     text = refused(SOURCES[source](aws, tmp_path))
     assert "the clock of this machine is 4" in text or "the clock of this machine is 399" in text
     assert words in text
-    assert "set it (NTP)" in text
+    assert "synchronize it (NTP)" in text
 
 
 def _keys(value: str, end: str) -> Answer:
@@ -165,12 +165,12 @@ def _keys(value: str, end: str) -> Answer:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer(), "answers"),
-        (Answer(text="hello"), "answers"),
-        (Answer(text="[]"), "answers"),
-        (Answer(text="{}"), "answers without AccessKeyId"),
-        (_keys("a", "soon"), "answers"),
-        (_keys("", "2999-01-01T00:00:00Z"), "answers with empty credentials"),
+        (Answer(), "did not return a JSON object"),
+        (Answer(text="hello"), "did not return a JSON object"),
+        (Answer(text="[]"), "did not return a JSON object"),
+        (Answer(text="{}"), "did not return AccessKeyId"),
+        (_keys("a", "soon"), "did not return AccessKeyId"),
+        (_keys("", "2999-01-01T00:00:00Z"), "returned empty credentials"),
         (Answer(text='{"Code": "AssumeRoleUnauthorizedAccess"}'), "gives no credentials: AssumeRoleUnauth"),
         (Answer(status=HTTPStatus.FOUND, headers={"Location": "/elsewhere"}), "answers 302"),
         (Answer(text="x" * 300_000), "answers with more than 262144 bytes"),
@@ -201,7 +201,7 @@ def test_what_is_no_sts(tmp_path: Path, answer: Answer) -> None:
     """If STS answers without XML, the error says what it answers."""
     with Strange(answer) as server, Aws(key="A", secret=SECRET, session=SESSION) as aws:
         text = refused({**aws.for_web_identity(tmp_path), "AWS_ENDPOINT_URL_STS": server.url})
-    assert ("answers 503" if answer.status == 503 else "answers without AccessKeyId") in text
+    assert ("answers 503" if answer.status == 503 else "did not return AccessKeyId") in text
 
 
 @pytest.mark.parametrize("status", [401, 404, 500])
@@ -225,4 +225,4 @@ def test_a_token_with_a_line_break_is_not_shown(aws: Aws, tmp_path: Path) -> Non
     """HTTP's own error would show the refused header, which is a secret."""
     variables = aws.for_container(tmp_path)
     Path(variables["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).write_text("of-the-account\nx", encoding="ascii")
-    assert "the question has characters that HTTP does not allow" in refused(variables)
+    assert "the request has characters that HTTP does not allow" in refused(variables)

@@ -92,7 +92,7 @@ def test_a_machine_that_is_refused(cloud: Azure, changed: dict[str, str], words:
         ({"AZURE_TENANT_ID": "other"}, "refuses the identity 66666666-7777-8888-9999-000000000000: no reason given"),
         ({"AZURE_FEDERATED_TOKEN_FILE": ""}, "AZURE_FEDERATED_TOKEN_FILE: is not set; "),
         ({"AZURE_FEDERATED_TOKEN_FILE": "/absent"}, "AZURE_FEDERATED_TOKEN_FILE: /absent cannot be read"),
-        ({"AZURE_AUTHORITY_HOST": "http://login.example/"}, "AZURE_AUTHORITY_HOST: http://login.example/ is no URL"),
+        ({"AZURE_AUTHORITY_HOST": "http://login.example/"}, "AZURE_AUTHORITY_HOST: http://login.example/ is not a URL"),
         ({"AZURE_AUTHORITY_HOST": "http://127.0.0.1:1/"}, "does not answer: http://127.0.0.1:1: Connection refused"),
     ],
 )
@@ -106,7 +106,10 @@ def test_a_credential_that_entra_does_not_know(cloud: Azure, tmp_path: Path) -> 
     variables = cloud.for_workload(tmp_path)
     cloud.account_token = "another"  # noqa: S105 - of this test
     text = refused_pod(cloud, variables)
-    assert "AADSTS700213: No matching federated identity record found Trace ID: 1; make a federated credential" in text
+    assert (
+        "AADSTS700213: No matching federated identity record found Trace ID: 1; give the identity a federated "
+        "credential"
+    ) in text
 
 
 def test_a_scope_that_entra_does_not_know(cloud: Azure, tmp_path: Path) -> None:
@@ -129,13 +132,13 @@ def test_a_clock_that_is_wrong(cloud: Azure, tmp_path: Path, ahead: float) -> No
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "answers with no JSON object"),
-        ("[]", "answers with no JSON object"),
-        ("{}", "answers without access_token and expires_in"),
-        ('{"access_token": "x", "expires_in": "soon"}', "answers without access_token and expires_in"),
-        ('{"access_token": "x", "expires_in": 0}', "answers with a token that is empty or has ended"),
-        ('{"access_token": "", "expires_in": 60}', "answers with a token that is empty or has ended"),
-        ('{"access_token": "x", "expires_in": "NaN"}', "answers with a token that is empty or has ended"),
+        ("", "did not return a JSON object"),
+        ("[]", "did not return a JSON object"),
+        ("{}", "returned neither access_token nor expires_in"),
+        ('{"access_token": "x", "expires_in": "soon"}', "returned neither access_token nor expires_in"),
+        ('{"access_token": "x", "expires_in": 0}', "returned a token that is empty or expired"),
+        ('{"access_token": "", "expires_in": 60}', "returned a token that is empty or expired"),
+        ('{"access_token": "x", "expires_in": "NaN"}', "returned a token that is empty or expired"),
     ],
 )
 def test_what_is_no_token(text: str, words: str) -> None:
@@ -146,5 +149,5 @@ def test_what_is_no_token(text: str, words: str) -> None:
 
 def test_an_endpoint_that_others_could_read() -> None:
     """A token is never sent unencrypted over a network."""
-    with pytest.raises(TokenError, match=r"token\.endpoint\.url: http://10\.0\.0\.1/ is no URL that begins"):
+    with pytest.raises(TokenError, match=r"token\.endpoint\.url: http://10\.0\.0\.1/ is not a URL that begins"):
         azure.managed(AzureManagedIdentity(endpoint="http://10.0.0.1/", query=""))

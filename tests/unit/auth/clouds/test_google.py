@@ -57,7 +57,7 @@ def test_the_principal_may_be_set(cloud: Google) -> None:
     variables = {**cloud.for_machine(), "GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL": "principal://iam/x"}
     assert token(variables).principal == "principal://iam/x"
     cloud.account = ""
-    with pytest.raises(TokenError, match="names no service account; set GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL"):
+    with pytest.raises(TokenError, match="returned no service account; set GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL"):
         token(cloud.for_machine())
 
 
@@ -73,7 +73,7 @@ def test_a_clock_that_is_wrong(cloud: Google) -> None:
     [
         (Answer(status=404, text="not found"), "answers 404: not found; give the machine or the pod's ServiceAccount"),
         (Answer(status=302, headers={"Location": "http://127.0.0.1:1/"}), "answers 302: no reason given"),
-        (Answer(text="no JSON"), "answers with no JSON object"),
+        (Answer(text="no JSON"), "did not return a JSON object"),
     ],
 )
 def test_what_is_no_token(answer: Answer, words: str) -> None:
@@ -90,5 +90,5 @@ def test_nobody_is_there() -> None:
 
 def test_a_server_that_others_could_read() -> None:
     """An access token is never sent unencrypted over a network."""
-    with pytest.raises(TokenError, match=r"GCE_METADATA_HOST: http://10\.0\.0\.1 is no URL that begins with https"):
+    with pytest.raises(TokenError, match=r"GCE_METADATA_HOST: http://10\.0\.0\.1 is not a URL that begins with https"):
         token({"GCE_METADATA_HOST": "10.0.0.1"})
