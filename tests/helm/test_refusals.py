@@ -52,7 +52,7 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     ({**_SIDECAR, "config": {"groups": [], "clusters": _EAST}}, "observe several with shape: leader"),
     (
         {"config": {"clusters": {"east": {"kafka": {"sasl.password": "x"}}}}},
-        "config.clusters.east.kafka.sasl.password would stand in a ConfigMap",
+        "config.clusters.east.kafka.sasl.password would be in a ConfigMap",
     ),
     ({"image": {"repository": ""}}, "image.repository is empty"),
     (

@@ -91,10 +91,10 @@ def read_checkpoint(spark: SparkSession, settings: PipelineSettings) -> Checkpoi
     """Return what the stream's checkpoint says; None if there is none."""
     place = checkpoint(settings)
     try:
-        told = spark.read.text(f"{place}/metadata").collect()
+        lines = spark.read.text(f"{place}/metadata").collect()
     except AnalysisException:
         return None
-    stream = json.loads(told[0]["value"])["id"] if told else ""
+    stream = json.loads(lines[0]["value"])["id"] if lines else ""
     try:
         planned = spark.read.format("binaryFile").load(f"{place}/offsets/*").select("path").collect()
     except AnalysisException:
