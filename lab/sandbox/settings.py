@@ -1,13 +1,17 @@
 """The settings of the sandbox's Kafka nodes: small, quick to start, otherwise as in production."""
 
 import base64
+import fcntl
+import os
 import random
 import socket
+import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from lab.sandbox.errors import SandboxError
 
@@ -54,10 +58,27 @@ class NodeSettings:
     listeners: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # further ones: name to protocol and port
 
 
+@cache
+def _given_ports() -> TextIO:
+    """Open the file whose bytes stand for ports; it stays open, as each lock ends with it."""
+    return (Path(tempfile.gettempdir()) / f"samerack-ports-{os.getuid()}").open("a", encoding="ascii")
+
+
+def _is_taken(port: int) -> bool:
+    """Take a port for this process; return False if another one has it, which may listen there in a moment."""
+    try:
+        fcntl.lockf(_given_ports(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address on which no process listens."""
+    """Return ports of the loopback address on which no process listens, and that no other process was given."""
     found: list[int] = []
     for port in random.sample(_PORTS, k=min(len(_PORTS), 50 * count)):
+        if not _is_taken(port):
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
