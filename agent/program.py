@@ -38,6 +38,9 @@ from samerack.settings.showing import OtelSettings
 
 log = structlog.get_logger("agent")
 
+_SIGNALS_SECONDS: Final = 1.0
+"""A handler runs in the main thread; a signal that the kernel gives to another one does not end its wait."""
+
 _ACCEPTED: Final = ""
 
 
@@ -218,9 +221,11 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
     for one in clusters if why else ():
         one.parts.events.add("worker", action="replaced", reason=why)
     agent.on_member_ids = lifeline.send
+    signal.signal(
+        signal.SIGHUP, lambda _number, _frame: watch.ask()
+    )  # the first sign of life allows the supervisor to ask
     lifeline.start()
     watch.start()
-    signal.signal(signal.SIGHUP, lambda _number, _frame: watch.ask())
     log.info(
         "started",
         process=os.getpid(),
@@ -228,7 +233,8 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
         clusters=list(settings.clusters),
         url=f"http://{with_port(agent.web.host, agent.web.port)}/metrics",
     )
-    stop.wait()
+    while not stop.wait(_SIGNALS_SECONDS):
+        pass
     watch.stop()
     if changed:
         agent.stop_for_successor(partial(continues, before=settings, now=changed[0]))
