@@ -221,9 +221,8 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
     for one in clusters if why else ():
         one.parts.events.add("worker", action="replaced", reason=why)
     agent.on_member_ids = lifeline.send
-    signal.signal(
-        signal.SIGHUP, lambda _number, _frame: watch.ask()
-    )  # the first sign of life allows the supervisor to ask
+    # before the first sign of life, after which the supervisor may pass a SIGHUP on
+    signal.signal(signal.SIGHUP, lambda _number, _frame: watch.ask())
     lifeline.start()
     watch.start()
     log.info(

@@ -12,13 +12,18 @@ least; `compatible=True` leaves them where Kafka's swaps of pairs do.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.board import Board, balance_over_threads, deal_by_active_load, deal_in_turn
 from samerack.assignors.streams.default_standby import deal_standbys
-from samerack.assignors.streams.java_sets import tasks_in_java_order
+from samerack.assignors.streams.intern import held_by
+from samerack.assignors.streams.java_sets import in_queue_order, tasks_in_java_order
 from samerack.assignors.streams.lag_table import LagTable
 from samerack.assignors.streams.plugin import TaskAssignment, TaskAssignor
 from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
@@ -26,27 +31,10 @@ from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import tag_warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from samerack.assignors.streams.application import ApplicationState
-    from samerack.assignors.streams.board import TaskHolder
-
-
-from operator import attrgetter
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from samerack.assignors.problem import AssignmentError
-from samerack.assignors.streams.intern import held_by
-from samerack.assignors.streams.java_sets import in_queue_order
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from samerack.assignors.streams.application import TaskId
-    from samerack.assignors.streams.board import Board, TaskHolder
-    from samerack.assignors.streams.lag_table import LagTable
+    from samerack.assignors.streams.application import ApplicationState, TaskId
+    from samerack.assignors.streams.board import TaskHolder
 
 # Converts the balanced target to a plan that can run now: KIP-441's task movements and warm-ups.
 #

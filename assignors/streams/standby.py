@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.standby_model import Standbys
 
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
-    from samerack.assignors.streams.standby_model import StandbyFlow, Standbys
-
 # Assigns the units of the flow to the standbys of a pool, so that no client has a task twice.
 #
 # A pool's standbys cost the same wherever they move, so standbys that conflict with their own task exchange targets
@@ -52,14 +45,14 @@ def deal(standbys: Standbys, alone: BoolArray, answer: StandbyFlow) -> tuple[Int
         answer: the flow.
     """
     placed = np.full(len(standbys.task), -1, np.int64)
-    _standby_deal_own(standbys, alone, answer, placed)
+    _deal_own(standbys, alone, answer, placed)
     moving = _stay(standbys, answer, placed)
     _go(answer, moving, placed)
     wrong = _Meetings(standbys, placed).settle(moving, answer.pool)
     return placed.astype(np.int32), np.array(wrong, np.int64)
 
 
-def _standby_deal_own(standbys: Standbys, alone: BoolArray, answer: StandbyFlow, placed: Int64Array) -> None:
+def _deal_own(standbys: Standbys, alone: BoolArray, answer: StandbyFlow, placed: Int64Array) -> None:
     """Place tasks with a node of their own: standbys stay if they may, the others take the rest in ascending order."""
     got = answer.own
     mine = np.flatnonzero(alone[standbys.task])

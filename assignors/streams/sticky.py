@@ -18,13 +18,15 @@ Kafka runs its algorithm once and ignores tags (`compatible`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import lcm
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import Plan, TaskType
+from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.board import Board
 from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.java_sets import processes_in_java_order
 from samerack.assignors.streams.kafka_racks import MAX_OWN_WORK
 from samerack.assignors.streams.plugin import (
@@ -51,22 +53,10 @@ from samerack.assignors.streams.sticky_numbers import Numbers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samerack.assignors.streams.application import ApplicationState
-
-
-from math import lcm
-from typing import TYPE_CHECKING, TypeAlias
-
-from samerack.assignors.streams.assignment import Assignments
-from samerack.assignors.streams.evaluate import remote_partitions
-
-if TYPE_CHECKING:
-    from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.rack_steps import Gates
 
-# The rank of a plan of `assignors.streams.sticky`: which of two plans is better (see the order there).
+# The rank of a plan: which of two is better, in the order that this module's text gives.
 
 Rank: TypeAlias = tuple[int, int, int, int, int]
 

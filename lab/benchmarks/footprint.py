@@ -232,7 +232,7 @@ def _show_leader(found: Found) -> str:
         ("lines of a scrape for each group", f"{found['scrape_lines'] / found['groups']:.1f}", "30"),
         ("seconds of a scrape", f"{found['scrape_seconds']:.2f}", "0.5"),
         ("groups led from their first generation", f"{found['born_led']:,}", ""),
-        ("seconds until all are led again after the restart of a broker", f"{found['again_seconds']:.1f}", "10"),
+        ("seconds from a broker's start until all are stable with the agent", f"{found['again_seconds']:.1f}", "10"),
     ]
     return f"{table(_SIZES, [size])}\n\n{table('what|measured|aim', rows)}\n\n{measured_on(found)}"
 

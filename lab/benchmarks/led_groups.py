@@ -103,14 +103,14 @@ def _wait_led(agent: AgentProcess, groups: int, begun: float) -> None:
 
 
 def _restart(cluster: Cluster, groups: int) -> float:
-    """Restart a broker; return the seconds after its end until all groups are stable again, with their leader."""
+    """Restart a broker; return the seconds from its start until all groups are stable with the agent as a member."""
     names = [group_name(number) for number in range(groups)]
     poller = GroupPoller(Wire({"bootstrap_servers": cluster.bootstrap.split(",")}), seconds=1.0)
     for name in names:
         poller.watch(name, lambda: None)
     cluster.restart_broker(2)
-    ended = time.monotonic()
-    while time.monotonic() - ended < _LED_SECONDS:
+    started = time.monotonic()
+    while time.monotonic() - started < _LED_SECONDS:
         poller.poll_once()
         polls = [poller.latest(name) for name in names]
         views = [poll.view for poll in polls if poll is not None and poll.view is not None]
@@ -120,4 +120,4 @@ def _restart(cluster: Cluster, groups: int) -> float:
             break
         time.sleep(_AGAIN_SECONDS)
     poller.ended()
-    return round(time.monotonic() - ended, 1)
+    return round(time.monotonic() - started, 1)

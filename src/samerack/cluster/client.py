@@ -138,7 +138,10 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> ClusterClient:
 
 
 class SharedClient:
-    """One client of the members of many groups, connected by the first that needs it; any thread may ask for it."""
+    """One client for many uses, such as the members of many groups: connected by the first that needs it.
+
+    Any thread may ask for it.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Prepare with kafka-python's settings (`auth.kafka_config.for_kafka_python`)."""

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from kafka import errors as kafka_errors
 
-from samerack.cluster.client import ClusterClient, connect
+from samerack.cluster.client import ClusterClient, SharedClient
 from samerack.cluster.errors import NotAcceptedError
 from samerack.common.errors import RefusedError
 
@@ -89,7 +89,7 @@ class Wire:
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Prepare with kafka-python's settings (`auth.kafka_config.for_kafka_python`); the first request connects."""
         self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
-        self._client: ClusterClient | None = None
+        self._client = SharedClient(self._config)
 
     def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
         """Ask all; return the answers in the order of the questions, failures among them.
@@ -100,7 +100,7 @@ class Wire:
         """
         if not questions:
             return []
-        given = ask(self._connected(), questions, timeout)
+        given = ask(self._client.get(), questions, timeout)
         self._handle_errors([answer.error for answer in given])
         return given
 
@@ -130,11 +130,4 @@ class Wire:
 
     def close(self) -> None:
         """Disconnect."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    def _connected(self) -> ClusterClient:
-        if self._client is None:
-            self._client = connect(self._config)
-        return self._client
+        self._client.close()

@@ -170,12 +170,20 @@ class SharedThreads:
                 wait_until = self._pauses[0][0] if self._pauses else float("inf")
                 if self._due and not self._idle:
                     patient_until = self._due[0].due_at + _PATIENCE_SECONDS
-                    if patient_until <= now:
-                        self._idle += 1  # at once, so that no other is added before this one runs
-                        threading.Thread(target=self._take_steps, name=self._name, daemon=True).start()
-                    else:
+                    if patient_until > now:
                         wait_until = min(wait_until, patient_until)
+                    elif not self._add_thread():
+                        wait_until = min(wait_until, now + _PATIENCE_SECONDS)
                 self._due_earlier.wait(min(wait_until - now, threading.TIMEOUT_MAX))
+
+    def _add_thread(self) -> bool:
+        """Add a thread, which counts as idle at once; return False if the system allows no more. The lock is held."""
+        try:
+            threading.Thread(target=self._take_steps, name=self._name, daemon=True).start()
+        except RuntimeError:
+            return False  # those that there are take the steps later
+        self._idle += 1
+        return True
 
     def _take_steps(self) -> None:
         """Take steps that are due; end if enough other threads are idle. This thread counts as idle at first."""

@@ -113,3 +113,24 @@ def test_an_error_that_nothing_handles_ends_only_its_service(capsys: pytest.Capt
     assert other.takes(3)
     _end(other)
     assert "unforeseen" in "".join(capsys.readouterr())
+
+
+def test_a_thread_that_the_system_refuses_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps wait until there may be a thread again; the clock that adds them goes on."""
+    start, refused = threading.Thread.start, threading.Semaphore(0)
+    allowed = threading.Event()
+
+    def start_if_allowed(thread: threading.Thread) -> None:
+        if thread.name == "refused" and not allowed.is_set():
+            refused.release()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_if_allowed)
+    service = _Counting(SharedThreads("refused"), Rest(0.01))
+    service.start()
+    assert all(refused.acquire(timeout=WAIT_SECONDS) for _ in range(3))
+    assert service.steps == 0
+    allowed.set()
+    assert service.takes(3)
+    _end(service)
