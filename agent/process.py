@@ -19,6 +19,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
@@ -43,6 +44,8 @@ first rebalance would be over, and the supervisor would take the process for hun
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
 _ABSENT: Final = ("rich", "hypothesis")
 """What structlog imports for colours, and kio for tests, where they are installed."""
+_LATER: Final = ("numpy", "sqlite3")
+"""What takes memory and only an agent that leads or measures uses, or one that keeps its events in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +98,7 @@ def main(request: RunRequest) -> int:
 
 
 def skip_unused_imports() -> None:
-    """Leave out optional libraries, and the parts of kafka-python and uvicorn that the agent has no use for.
+    """Leave out optional libraries and the unused parts of kafka-python and uvicorn, and load others when first used.
 
     It must run before these libraries are imported; commands and plug-ins get all. The package `kafka` imports its
     consumer, producer and admin client, with all of their messages; `uvicorn` its own command line. What the agent
@@ -103,12 +106,31 @@ def skip_unused_imports() -> None:
     """
     for name in _ABSENT:
         sys.modules.setdefault(name, cast("Any", None))  # as the import system says that there is none
+    for name in _LATER:
+        sys.modules.setdefault(name, LateModule(name))
     _package("kafka")
     uvicorn = _package("uvicorn")
     if uvicorn is not None:
         vars(uvicorn).update(
             Config=import_module("uvicorn.config").Config, Server=import_module("uvicorn.server").Server
         )
+
+
+class LateModule(ModuleType):
+    """Stands for a module that `import` finds, and loads it when its first attribute is asked for.
+
+    Who has imported it keeps this object: it then has what the module has.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        with _LOADING:
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
+            vars(self).update(vars(import_module(self.__name__)))
+        return getattr(sys.modules[self.__name__], name)
+
+
+_LOADING: Final = RLock()
 
 
 def _package(name: str) -> ModuleType | None:

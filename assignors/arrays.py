@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
+    import numpy.typing as npt
+
+IntArray: TypeAlias = "npt.NDArray[np.integer[Any]]"
 
 DIGIT: Final = 16
 """Bits of a key that numpy's stable sort handles by counting instead of comparing."""

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from samerack.assignors.arrays import IntArray, combine, dense_rank, is_in, ranges, stable_order
 from samerack.assignors.deal import Arcs, Classes, hand_out
@@ -31,6 +30,9 @@ from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, I
 from samerack.assignors.sample import Ends, solve_by_sample
 from samerack.assignors.solvers import Network, fold, node_prices, solve
 from samerack.assignors.units import Seats, Units
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,16 @@ convention; an assignor returns a new owner array and changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
-Int32Array: TypeAlias = npt.NDArray[np.int32]
-Int64Array: TypeAlias = npt.NDArray[np.int64]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = "npt.NDArray[np.bool_]"
+Int32Array: TypeAlias = "npt.NDArray[np.int32]"
+Int64Array: TypeAlias = "npt.NDArray[np.int64]"
+FloatArray: TypeAlias = "npt.NDArray[np.float64]"
 
 NOBODY: Final = -1
 """Value of a missing member index or rack index."""

@@ -12,7 +12,6 @@ from struct import error as StructError  # noqa: N812 - the library's name says 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from samerack.protocol.consumer import (
     GENERATION_SINCE,
@@ -22,26 +21,27 @@ from samerack.protocol.consumer import (
     decode_subscription,
     read_topics,
 )
-from samerack.protocol.values import NO_PARTITIONS, Int32Array, Subscription, TopicPartitions
+from samerack.protocol.values import Int32Array, Subscription, TopicPartitions, no_partitions
 from samerack.protocol.wire import BIG_INT16, BIG_INT32, INT16, INT32, SMALLEST_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Int64Array: TypeAlias = npt.NDArray[np.int64]
-Words: TypeAlias = npt.NDArray[np.uint64]
+    import numpy.typing as npt
+
+Int64Array: TypeAlias = "npt.NDArray[np.int64]"
+Words: TypeAlias = "npt.NDArray[np.uint64]"
 
 _RECENT: Final = 8
 """Distinct topic lists that the next message is compared with before its own is read."""
 _WORD: Final = 8
 """Bytes of a word; so many follow the messages, so that a word can be read at every byte."""
 _CHUNK: Final = 1 << 16
-_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+_MIX: Final = 0x9E3779B97F4A7C15
 """2^64 divided by the golden ratio: its multiples have well-mixed high bits."""
 
 
 _INT16, _INT32 = INT16.unpack_from, INT32.unpack_from
-_NOTHING: Final = np.empty(0, np.int64)
 
 
 class _IrregularError(Exception):
@@ -84,7 +84,7 @@ class SubscriptionReader:
         heads = [_head(message, lists) for message in messages]
         self._lists = lists.used
         ends = [head.end for head in heads]
-        owned: list[TopicPartitions] = [NO_PARTITIONS] * len(messages)
+        owned: list[TopicPartitions] = [no_partitions()] * len(messages)
         owning = [
             index
             for index, (message, head) in enumerate(zip(messages, heads, strict=True))
@@ -229,8 +229,9 @@ def _walk(joined: bytes, position: Int64Array, ends: Int64Array) -> tuple[_Runs,
     first = np.cumsum(active_in_step) - active_in_step
     of = order[np.arange(active_in_step.sum()) - np.repeat(first, active_in_step)]
     by_message = np.argsort(of.astype(np.uint16) if len(counts) <= 1 << 16 else of, kind="stable")
+    nothing = np.empty(0, np.int64)
     name_at, number_at, size = (
-        np.concatenate([_NOTHING, *parts])[by_message] for parts in (name_lengths, numbers, sizes)
+        np.concatenate([nothing, *parts])[by_message] for parts in (name_lengths, numbers, sizes)
     )
     name_at += INT16.size
     runs = _Runs(name_at=name_at, name_size=number_at - INT32.size - name_at, number_at=number_at, size=size)
@@ -290,7 +291,7 @@ class _Known:
         read = [self._word(words, at, number) for number in range(self._words)]
         hashes: Words = np.zeros(len(at), np.uint64)
         for word in read:
-            hashes = (hashes ^ word) * _MIX
+            hashes = (hashes ^ word) * np.uint64(_MIX)
             hashes ^= hashes >> np.uint64(32)
         place = np.minimum(np.searchsorted(self._hashes, hashes), max(0, len(self._hashes) - 1))
         unknown = self._hashes[place] != hashes if len(self._hashes) else np.ones(len(at), np.bool_)

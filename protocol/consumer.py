@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, Assignment, Int32Array, Subscription, TopicPartitions
+from samerack.protocol.values import MAX_VERSION, Assignment, Int32Array, Subscription, TopicPartitions, no_partitions
 from samerack.protocol.wire import (
     BIG_INT32,
     INT16,
@@ -57,7 +57,7 @@ def decode_subscription(data: bytes) -> Subscription:
     version, at = read_version(data)
     topics, at = read_topics(data, at)
     user_data: bytes | None = None
-    owned, generation, rack = NO_PARTITIONS, NO_GENERATION, None
+    owned, generation, rack = no_partitions(), NO_GENERATION, None
     if at < len(data):
         user_data, at = read_optional_bytes(data, at, "user_data")
     if version >= OWNED_SINCE and at < len(data):

@@ -16,7 +16,7 @@ import numpy as np
 from samerack.protocol.consumer import GENERATION_SINCE, NO_GENERATION
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import computed_order, string_hash
-from samerack.protocol.values import NO_PARTITIONS, StickyUserData, TopicPartitions
+from samerack.protocol.values import StickyUserData, TopicPartitions, no_partitions
 from samerack.protocol.wire import INT32, read_integer, read_runs, write_integer, write_runs
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def decode_sticky(data: bytes | None) -> StickyUserData:
     in generation -1. Bytes that are not UTF-8 become U+FFFD, and so name a topic that does not exist.
     """
     if not data:
-        return StickyUserData(owned=NO_PARTITIONS, generation=None)
+        return StickyUserData(owned=no_partitions(), generation=None)
     try:
         owned, at = read_runs(data, 0, "owned", bad_utf8="replace")
     except ProtocolError:
-        return StickyUserData(owned=NO_PARTITIONS, generation=NO_GENERATION)
+        return StickyUserData(owned=no_partitions(), generation=NO_GENERATION)
     if len(data) - at < INT32.size:
         return StickyUserData(owned=owned, generation=None)
     generation, _ = read_integer(data, at, INT32, "generation")

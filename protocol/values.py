@@ -6,25 +6,25 @@ three numpy arrays, so that a member that owns 100,000 partitions of 1,000 topic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from samerack.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Int32Array: TypeAlias = npt.NDArray[np.int32]
+    import numpy.typing as npt
+
+Int32Array: TypeAlias = "npt.NDArray[np.int32]"
 
 MAX_VERSION: Final = 3
 """The newest version of Subscription and Assignment whose fields are known (KIP-881)."""
-
-_INT32: Final = np.dtype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,8 +80,8 @@ def from_flat(topics: Sequence[str], sizes: Sequence[int], numbers: Int32Array) 
     numbers.setflags(write=False)
     return TopicPartitions(
         names=tuple(topics),
-        run_names=np.arange(len(topics), dtype=_INT32),
-        run_sizes=np.array(sizes, dtype=_INT32),
+        run_names=np.arange(len(topics), dtype=np.int32),
+        run_sizes=np.array(sizes, dtype=np.int32),
         flat=numbers,
     )
 
@@ -101,7 +101,7 @@ def from_pairs(pairs: Iterable[tuple[str, int]]) -> TopicPartitions:
         topics.append(topic)
         sizes.append(len(numbers) - before)
     try:
-        flat = np.array(numbers, dtype=_INT32)
+        flat = np.array(numbers, dtype=np.int32)
     except OverflowError:
         wrong = next(number for number in numbers if not -(2**31) <= number < 2**31)
         raise ProtocolError(f"partition {wrong} does not fit into 32 bits", field="numbers") from None
@@ -114,7 +114,10 @@ def to_pairs(partitions: TopicPartitions) -> list[tuple[str, int]]:
     return [(topic, number) for topic, run in runs for number in run.tolist()]
 
 
-NO_PARTITIONS: Final = from_flat((), (), np.empty(0, _INT32))
+@cache
+def no_partitions() -> TopicPartitions:
+    """Return no runs: one value for all who have none."""
+    return from_flat((), (), np.empty(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +137,7 @@ class Subscription:
     version: int = MAX_VERSION
     topics: tuple[str, ...]
     user_data: bytes | None = None
-    owned: TopicPartitions = NO_PARTITIONS
+    owned: TopicPartitions = field(default_factory=no_partitions)
     generation: int = -1
     rack: str | None = None
     trailing: bytes = b""

@@ -27,8 +27,8 @@ LONGEST_BYTES: Final = 2**31 - 1
 SMALLEST_RUN: Final = INT16.size + INT32.size
 """Bytes of a run with an empty topic and no partition."""
 
-BIG_INT16: Final = np.dtype(">i2")
-BIG_INT32: Final = np.dtype(">i4")
+BIG_INT16: Final = ">i2"
+BIG_INT32: Final = ">i4"
 
 BadUtf8 = Literal["strict", "replace"]
 

@@ -38,7 +38,7 @@ from samerack.planning.problem import TopicTables, problem_of
 from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, to_pairs
+from samerack.protocol.values import Assignment, Subscription, TopicPartitions, no_partitions, to_pairs
 from samerack.settings.all_settings import Settings
 from samerack.traffic.rates import Weights
 
@@ -47,8 +47,6 @@ from samerack.traffic.rates import Weights
 # User data makes a plan larger, so only members that need it are given some, and none if the record would be too large
 # or the last SyncGroup failed as it does then. A plan that is too large without it is not sent. All of it runs on the
 # network thread while the group waits.
-
-_EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
 
 
 class PlanEncoder:
@@ -80,7 +78,8 @@ class PlanEncoder:
             BackOffError: The brokers cannot write the plan.
         """
         data = {} if self._has_failed else planner.user_data_of(plan, members, generation=joined.generation)
-        empty = dict.fromkeys((member for member, _, _ in joined.members), _EMPTY_ASSIGNMENT)
+        nothing = encode_assignment(Assignment(version=0, partitions=no_partitions()))
+        empty = dict.fromkeys((member for member, _, _ in joined.members), nothing)
         for user_data in (data, {}) if data else ({},):
             encoded = empty | planner.encode(plan, members, user_data)
             self._size, self._has_data = _size(self._group, joined, encoded, view), bool(user_data)

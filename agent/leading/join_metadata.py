@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from samerack.protocol.consumer import NO_GENERATION, encode_subscription
 from samerack.protocol.sticky import COOPERATIVE_STICKY, encode_cooperative_sticky, encode_sticky
-from samerack.protocol.values import NO_PARTITIONS, Subscription
+from samerack.protocol.values import Subscription, no_partitions
 
 
 class JoinMetadata:
@@ -54,5 +54,5 @@ def user_data(protocol: str, changes: int) -> bytes | None:
     return (
         encode_cooperative_sticky(generation)
         if protocol == COOPERATIVE_STICKY
-        else encode_sticky(NO_PARTITIONS, generation)
+        else encode_sticky(no_partitions(), generation)
     )

@@ -28,7 +28,7 @@ from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMemb
 from samerack.cluster.group_questions import describe_groups, fetch_offsets
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.values import NO_PARTITIONS
+from samerack.protocol.values import TopicPartitions, no_partitions
 from samerack.settings.leading import LeadingSettings
 
 HEARTBEAT_SECONDS: Final = 0.5
@@ -94,7 +94,7 @@ class Membership(GroupMember):
         """Reserved ids that are neither joined nor released."""
         self.parked_id = ""
         """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
-        self.assigned = NO_PARTITIONS
+        self._assigned: TopicPartitions | None = None
         self.hold_state = Hold.NONE
         """The state of holding the group; FAILED if the broker gave no member id to hold it with."""
         self._parked = False
@@ -113,7 +113,12 @@ class Membership(GroupMember):
         return self._join_metadata.protocols()
 
     def _take(self, content: bytes) -> None:
-        self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
+        self._assigned = decode_assignment(content).partitions if content else None
+
+    @property
+    def assigned(self) -> TopicPartitions:
+        """Return what the agent was assigned, by a leader that does not know it."""
+        return self._assigned or no_partitions()
 
     # from JoinGroup to SyncGroup
 

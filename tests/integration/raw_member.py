@@ -14,7 +14,7 @@ from samerack.cluster.client import connect
 from samerack.cluster.group_member import GroupMember, Joined
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment, encode_assignment
-from samerack.protocol.values import NO_PARTITIONS, Assignment, from_pairs, to_pairs
+from samerack.protocol.values import Assignment, from_pairs, no_partitions, to_pairs
 
 _TURN_SECONDS: Final = 0.1
 
@@ -43,7 +43,7 @@ class _Raw(GroupMember):
         )
         self._offer = (protocol, metadata)
         self._deals = deals
-        self.assigned = NO_PARTITIONS
+        self.assigned = no_partitions()
         self._ends_at_errors = ends_at_errors
         self.has_ended = False
 
@@ -63,7 +63,7 @@ class _Raw(GroupMember):
         return [self._offer]
 
     def _take(self, content: bytes) -> None:
-        self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
+        self.assigned = decode_assignment(content).partitions if content else no_partitions()
 
     def _deal(self, joined: Joined) -> dict[str, bytes]:
         """As a leader it assigns all partitions in turn to the members with topics."""

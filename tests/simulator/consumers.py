@@ -20,7 +20,7 @@ from samerack.protocol.consumer import (
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import string_hash
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, encode_sticky
-from samerack.protocol.values import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.values import Assignment, Subscription, TopicPartitions, from_pairs, no_partitions, to_pairs
 from tests.java_maps import put_order
 from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
 from tests.simulator.network import Host
@@ -140,7 +140,7 @@ class Consumer:
     # joining
 
     def _offer(self) -> Protocols:
-        owned = _as_runs(self.owned) if self.cooperative and self.kind.version > 0 else NO_PARTITIONS
+        owned = _as_runs(self.owned) if self.cooperative and self.kind.version > 0 else no_partitions()
         self.joined_topics = self.topics
         metadata = encode_subscription(
             Subscription(

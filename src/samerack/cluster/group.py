@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from samerack.cluster.group_record import member_bytes
 from samerack.protocol.consumer import decode_assignment, decode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.values import Subscription, TopicPartitions, no_partitions
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumer groups; Connect and others use other types."""
@@ -155,7 +155,7 @@ def _decoded(metadata: bytes, assignment: bytes) -> _Decoded:
     comparing two descriptions cheap.
     """
     subscription: Subscription | None = None
-    assigned, given_data = NO_PARTITIONS, b""
+    assigned, given_data = no_partitions(), b""
     unreadable = None
     if metadata:
         try:

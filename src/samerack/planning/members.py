@@ -15,7 +15,7 @@ from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, me
 from samerack.cluster.view import BrokerRacks
 from samerack.protocol.consumer import NO_GENERATION
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims
-from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.values import MAX_VERSION, Subscription, TopicPartitions, no_partitions
 from samerack.settings.leading import RackSettings
 
 _REPEATED_UNTIL: Final = 1
@@ -134,7 +134,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
         elif protocol == STICKY and not remembered:
             owned, generation = claims(subscription, STICKY)
         else:
-            owned = remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS
+            owned = remembered.get(member_id) or remembered.get(instance_id or "") or no_partitions()
             generation = NO_GENERATION
         client_id = known.client_id if known is not None else client_id_of(member_id)
         members.append(

@@ -28,7 +28,7 @@ from samerack.planning.mode import Mode, options_of
 from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import encode_assignments, with_user_data
 from samerack.protocol.sticky import encode_sticky
-from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions, from_flat
+from samerack.protocol.values import MAX_VERSION, TopicPartitions, from_flat, no_partitions
 
 AssignorName = Literal["optimal", "range"]
 
@@ -74,7 +74,7 @@ def warm_up() -> None:
         instance_id=None,
         topics=("warm-up",),
         rack=MemberRack(rack="a", source="none", fetches_with_rack=True),
-        owned=NO_PARTITIONS,
+        owned=no_partitions(),
         repeats_user_data=True,
     )
     cluster = SettledCluster(brokers={0: "a"}, topics={"warm-up": (SettledPartition(leader=0, replicas=(0,)),)})

@@ -16,7 +16,7 @@ from samerack.assignors.problem import AssignmentError, Int32Array
 from samerack.planning.group import assign_problem
 from samerack.protocol.consumer import NO_GENERATION, encode_assignments, encode_subscription
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims, encode_cooperative_sticky, encode_sticky
-from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions, from_pairs
+from samerack.protocol.values import MAX_VERSION, Subscription, TopicPartitions, from_pairs, no_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,7 +74,7 @@ class Member:
                 version=MAX_VERSION,
                 topics=tuple(topics),
                 user_data=user_data,
-                owned=NO_PARTITIONS if self.owned is None or not ASSIGNORS[self.name].asks_claims else self.owned,
+                owned=no_partitions() if self.owned is None or not ASSIGNORS[self.name].asks_claims else self.owned,
                 generation=self.generation,
                 rack=self.rack,
             )

@@ -7,10 +7,9 @@ so that neither a request nor what is in memory grows with the cluster.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from samerack.cluster.placement import Placements, all_placements
 from samerack.cluster.wire import Wire
@@ -21,6 +20,9 @@ from samerack.traffic.curve import Curve
 from samerack.traffic.gaps import failed
 from samerack.traffic.log_growth import UNKNOWN, Logs
 from samerack.traffic.snapshot import Family, Gap
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _AT_ONCE: Final = 20_000
 """Partitions in turn: what their responses take in memory."""

@@ -15,7 +15,7 @@ from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import BrokerRacks, ClusterView
 from samerack.planning import members as plan_members
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.values import MAX_VERSION, TopicPartitions, from_pairs, no_partitions, to_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import streams_client, streams_tasks
 from samerack.traffic.collect import KeyOf, Partition, plain_key
@@ -185,7 +185,7 @@ def _together(members: Iterable[ObservedMember], key: KeyOf) -> dict[Partition, 
         racks = {one.rack.rack for one in together}
         rack = together[0].rack if len(racks) == 1 else _IN_SEVERAL_RACKS
         if rack not in made:
-            made[rack] = replace(together[0], id="", client_id="", client_host="", rack=rack, owned=NO_PARTITIONS)
+            made[rack] = replace(together[0], id="", client_id="", client_host="", rack=rack, owned=no_partitions())
         result[partition] = made[rack]
     return result
 
@@ -230,7 +230,7 @@ def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster
         for number in task.partitions
         if cluster.partition(topic, int(number)) is not None
     )
-    return from_pairs(pairs) if pairs else NO_PARTITIONS
+    return from_pairs(pairs) if pairs else no_partitions()
 
 
 def _described(  # noqa: PLR0913 - what the brokers say, and what follows from it, all named

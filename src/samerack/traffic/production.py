@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from functools import cached_property
+from math import nan
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from samerack.assignors.problem import FloatArray
 from samerack.traffic.collect import Partition
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 BLOCKS: Final = 8
 """A rate is that of so many blocks at most."""
@@ -25,7 +29,7 @@ BLOCK_SECONDS: Final = 60.0
 soon."""
 _MIN_BLOCKS: Final = 3
 """Two blocks that happen to be alike say little about the error."""
-STUDENT: Final = np.array([np.nan, np.nan, np.nan, 2.26, 1.65, 1.43, 1.32, 1.26, 1.21])
+STUDENT: Final = (nan, nan, nan, 2.26, 1.65, 1.43, 1.32, 1.26, 1.21)
 """By the number of blocks: Student's t with one degree of freedom fewer, at two standard errors, divided by two."""
 _MIN_PART: Final = 0.25
 _AT_ONCE: Final = 10_000
@@ -61,16 +65,22 @@ class Production:
     """What was appended to partitions in the last minutes."""
 
     def __init__(self) -> None:
-        self._seconds = np.zeros(0)
-        """How long each block is, the oldest first; the last one is filled now."""
         self._partitions: tuple[Partition, ...] = ()
         self._rows: dict[str, array[int]] = {}
         """The row of each partition, by topic and number."""
-        self._blocks = np.zeros((0, 0), dtype=np.float32)
-        """Bytes by partition and block; not a number for blocks that began before the partition was polled."""
         self._block_seconds = 0.0
         self._rates: FloatArray | None = None
         """Value, error and seconds by row, not numbers where too little is known; None until they are asked for."""
+
+    @cached_property
+    def _seconds(self) -> FloatArray:
+        """How long each block is, the oldest first; the last one is filled now."""
+        return np.zeros(0)
+
+    @cached_property
+    def _blocks(self) -> npt.NDArray[np.float32]:
+        """Bytes by partition and block; not a number for blocks that began before the partition was polled."""
+        return np.zeros((0, 0), dtype=np.float32)
 
     def polled(self, partitions: Iterable[Partition], appended: Iterable[float], seconds: float) -> None:
         """Add what was appended in the time since the last poll; other partitions are forgotten.
@@ -147,5 +157,5 @@ def _rates(blocks: npt.NDArray[np.float32], seconds: FloatArray) -> FloatArray:
     alone = (beyond * beyond).sum(axis=1)
     together = alone + 2.0 * (beyond[:, 1:] * beyond[:, :-1]).sum(axis=1)
     variance = np.maximum(together, _MIN_PART * alone) * count / np.maximum(count - 1, 1)
-    error = np.sqrt(variance) / whole * STUDENT[count]
+    error = np.sqrt(variance) / whole * np.array(STUDENT)[count]
     return np.where((whole < np.inf)[:, None], np.column_stack([value, error, whole]), np.nan)

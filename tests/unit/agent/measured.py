@@ -17,7 +17,7 @@ from samerack.common.money import PriceTable, shipped
 from samerack.events import EventLog
 from samerack.events.history import Figures, HistoryRow, TrafficHistory
 from samerack.planning.members import placed
-from samerack.protocol.values import NO_PARTITIONS
+from samerack.protocol.values import no_partitions
 from samerack.reporting.report_service import ReportService
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
@@ -70,7 +70,7 @@ def member(name: str, rack: str | None, *, source: Source = "subscription") -> O
             rack=rack, source=source if rack is not None else "none", fetches_with_rack=source == "subscription"
         ),
         topics=frozenset(),
-        owned=NO_PARTITIONS,
+        owned=no_partitions(),
         sessions=False,
     )
 

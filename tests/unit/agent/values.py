@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack, SettledCluster, SettledPartition
-from samerack.protocol.values import NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.values import Subscription, TopicPartitions, no_partitions
 
 RACKS: Mapping[int, Rack] = {1: "a", 2: "b", 3: "c"}
 
@@ -47,7 +47,7 @@ def member(
     name: str,
     *topics: str,
     rack: str | None = None,
-    assigned: TopicPartitions = NO_PARTITIONS,
+    assigned: TopicPartitions | None = None,
     instance_id: str | None = None,
     client_id: str = "client",
     client_host: str = "10.0.0.1",
@@ -60,7 +60,7 @@ def member(
         client_id=client_id,
         client_host=client_host,
         subscription=Subscription(version=3, topics=topics, rack=rack) if readable else None,
-        assigned=assigned,
+        assigned=assigned or no_partitions(),
     )
 
 

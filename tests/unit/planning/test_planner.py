@@ -17,7 +17,7 @@ from samerack.planning.planner import make_plan
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.sticky import decode_sticky, encode_sticky
-from samerack.protocol.values import NO_PARTITIONS, Subscription, from_flat, from_pairs, to_pairs
+from samerack.protocol.values import Subscription, from_flat, from_pairs, no_partitions, to_pairs
 from samerack.settings.leading import LeadingSettings, RackSettings
 from tests.unit.agent.values import cluster, group, member
 
@@ -64,7 +64,7 @@ def test_a_view_gives_what_was_assigned() -> None:
     )
     first, second = members_of_view(seen, RACKS)
     assert (first.rack.rack, to_pairs(first.owned)) == ("a", [("t", 0)])
-    assert (second.rack.rack, second.rack.source, second.owned) == ("c", "client-id", NO_PARTITIONS)
+    assert (second.rack.rack, second.rack.source, second.owned) == ("c", "client-id", no_partitions())
 
 
 def test_a_member_in_a_rack_that_no_broker_has_is_planned_as_one_without() -> None:
@@ -158,7 +158,7 @@ def test_followers_count_only_where_both_sides_fetch_with_racks(
 ) -> None:
     """A follower in the member's rack counts if brokers select by rack and the member's fetches carry one."""
     rack = MemberRack(rack="b", source="network", fetches_with_rack=fetches)
-    reader = PlanMember(id="m", instance_id=None, topics=("t",), rack=rack, owned=NO_PARTITIONS)
+    reader = PlanMember(id="m", instance_id=None, topics=("t",), rack=rack, owned=no_partitions())
     mode = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=aware)
     plan = make_plan(problem_of([reader], cluster(t=[(1, 2)]), mode), mode)
     assert plan.after.cross_rack == cross_rack

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from samerack.protocol.errors import NOT_IN_BYTES, ProtocolError
-from samerack.protocol.values import NO_PARTITIONS, Assignment, Subscription, from_flat, from_pairs, to_pairs
+from samerack.protocol.values import Assignment, Subscription, from_flat, from_pairs, no_partitions, to_pairs
 from tests.unit.protocol.strategies import ASSIGNMENTS, SUBSCRIPTIONS
 
 
@@ -155,7 +155,7 @@ def test_a_subscription_may_end_after_any_field_behind_its_topics(value: Subscri
     complete = decode_subscription(data)
     assert read.topics == complete.topics
     assert read.user_data == (complete.user_data if fields >= 2 else None)
-    assert read.owned == (complete.owned if fields >= 3 else NO_PARTITIONS)
+    assert read.owned == (complete.owned if fields >= 3 else no_partitions())
     assert (read.generation, read.rack) == (5 if fields >= 4 else -1, None)
     with pytest.raises(ProtocolError):
         decode_subscription(data[: end + 1])

@@ -7,10 +7,10 @@ from hypothesis import given
 
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky, encode_cooperative_sticky, encode_sticky
-from samerack.protocol.values import NO_PARTITIONS, StickyUserData, from_pairs, to_pairs
+from samerack.protocol.values import StickyUserData, from_pairs, no_partitions, to_pairs
 from tests.unit.protocol.strategies import INT32, pairs
 
-NOTHING = StickyUserData(owned=NO_PARTITIONS, generation=-1)
+NOTHING = StickyUserData(owned=no_partitions(), generation=-1)
 TWELVE = [f"t{number}" for number in (5, 40, 17, 3, 88, 21, 60, 9, 74, 33, 52, 11)]
 
 
@@ -58,15 +58,15 @@ def test_map_grows_at_the_next_question() -> None:
 @pytest.mark.parametrize(
     ("data", "value"),
     [
-        (None, StickyUserData(owned=NO_PARTITIONS, generation=None)),
-        ("", StickyUserData(owned=NO_PARTITIONS, generation=None)),
+        (None, StickyUserData(owned=no_partitions(), generation=None)),
+        ("", StickyUserData(owned=no_partitions(), generation=None)),
         ("ff", NOTHING),
         ("ffffffff", NOTHING),
         ("00000001 ffff 00000000 00000000", NOTHING),
         ("00000001 000161 ffffffff 00000001", NOTHING),
-        ("00000000", StickyUserData(owned=NO_PARTITIONS, generation=None)),
-        ("00000000 00", StickyUserData(owned=NO_PARTITIONS, generation=None)),
-        ("00000000 fffffff6 0000", StickyUserData(owned=NO_PARTITIONS, generation=-10)),
+        ("00000000", StickyUserData(owned=no_partitions(), generation=None)),
+        ("00000000 00", StickyUserData(owned=no_partitions(), generation=None)),
+        ("00000000 fffffff6 0000", StickyUserData(owned=no_partitions(), generation=-10)),
         (
             "00000001 0003 61ff62 00000001 00000004 00000007",
             StickyUserData(owned=from_pairs([("a\ufffdb", 4)]), generation=7),
@@ -90,6 +90,6 @@ def test_cooperative_generation_is_read_leniently(data: bytes | None, generation
 def test_what_cannot_be_written_is_refused() -> None:
     """There is no version 2, and a generation has 32 bits."""
     with pytest.raises(ProtocolError, match="version 2"):
-        encode_sticky(NO_PARTITIONS, 1, 2)
+        encode_sticky(no_partitions(), 1, 2)
     with pytest.raises(ProtocolError, match="generation"):
         encode_cooperative_sticky(2**31)

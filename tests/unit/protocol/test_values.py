@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import NO_PARTITIONS, from_flat, from_pairs, to_pairs
+from samerack.protocol.values import from_flat, from_pairs, no_partitions, to_pairs
 from tests.unit.protocol.strategies import pairs
 
 
@@ -50,4 +50,4 @@ def test_what_the_room_makes_is_read_only(numbers: list[int]) -> None:
     runs = from_pairs([("a", number) for number in numbers])
     with pytest.raises(ValueError, match="read-only"):
         runs.numbers[0][0] = 1
-    assert len(NO_PARTITIONS) == 0
+    assert len(no_partitions()) == 0

@@ -17,7 +17,7 @@ from samerack.cluster.group import GroupView
 from samerack.cluster.member_order import counts_agents, is_exposed, members_before
 from samerack.common.errors import AgentError
 from samerack.protocol.java import spread_hash
-from samerack.protocol.values import NO_PARTITIONS, TopicPartitions, from_pairs
+from samerack.protocol.values import TopicPartitions, from_pairs, no_partitions
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.values import group, member
 
@@ -37,7 +37,7 @@ class _Broker:
     leader_id: str = ""
     leading: bool = False
     generation_id: int = 1
-    assigned: TopicPartitions = NO_PARTITIONS
+    assigned: TopicPartitions = field(default_factory=no_partitions)
     reserved: set[str] = field(default_factory=set)
     forgotten: frozenset[str] = frozenset()
     nudges: int = 0

@@ -26,7 +26,7 @@ from samerack.cluster.group_member import JOIN_VERSION, STUCK_SECONDS, GroupMemb
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.sticky import claims
-from samerack.protocol.values import NO_PARTITIONS
+from samerack.protocol.values import no_partitions
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 from tests.unit.waiting import until
@@ -54,7 +54,7 @@ def test_every_offered_protocol_carries_an_empty_subscription(make: Make) -> Non
     for _, content in offered:
         subscription = decode_subscription(content)
         assert (subscription.version, subscription.topics, subscription.rack) == (0, (), None)
-        assert subscription.owned == NO_PARTITIONS
+        assert subscription.owned == no_partitions()
         assert (
             content.hex() == "0000" + "00000000" + "ffffffff"
         )  # nothing behind it: kafka-go's leader reads no further
@@ -73,7 +73,7 @@ def test_a_nudge_changes_the_metadata_of_version_0(make: Make) -> None:
             subscription = decode_subscription(offer[assignor])
             assert (subscription.version, subscription.trailing) == (0, b"")
             owned, generation = claims(subscription, assignor)
-            assert (owned, generation < 0) == (NO_PARTITIONS, True)
+            assert (owned, generation < 0) == (no_partitions(), True)
 
 
 @pytest.mark.parametrize(

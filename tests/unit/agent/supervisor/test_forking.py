@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -44,6 +46,18 @@ worker.fork = observe
 sys.addaudithook(note)
 process.main(process.RunRequest(bootstrap=["127.0.0.1:1"], groups=["orders"], assignments=json.loads(sys.argv[1])))
 """
+_STANDBY = """
+import sys
+from samerack.agent import process
+process.skip_unused_imports()
+from samerack.agent.program import Agent
+from tests.unit.agent.supervisor.programs import settings_of_a_test
+
+settings = settings_of_a_test().settings
+agent = Agent(settings.model_copy(update={"web": settings.web.model_copy(update={"port": 0})}))
+agent.clusters[""].parts.metrics.exposition()
+print("numpy._core" in sys.modules)
+"""
 _SELDOM_USED = (
     "confluent_kafka",
     "hypothesis",
@@ -52,6 +66,7 @@ _SELDOM_USED = (
     "kafka.producer",
     "kio",
     "networkx",
+    "numpy._core",
     "ortools",
     "rich",
     "typer",
@@ -135,12 +150,31 @@ def test_a_worker_hears_that_its_supervisor_is_gone(supervisor: subprocess.Popen
     assert psutil.wait_procs([worker], timeout=LONGEST_SECONDS)[1] == []
 
 
+def test_a_standby_loads_no_arrays() -> None:
+    """An agent that may never lead or measure does without numpy, which takes as much memory as all of its own code."""
+    done = subprocess.run([sys.executable, "-c", _STANDBY], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
+
+
+def test_a_late_module_is_loaded_once_by_many_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them finds all of it, however slowly it loads, and so does whoever imports it afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "slowly.py").write_text("import time\nfirst = 1\ntime.sleep(0.2)\nlast = object()\n", encoding="utf-8")
+    late = process.LateModule("slowly")
+    monkeypatch.setitem(sys.modules, "slowly", late)
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(lambda _: late.last, range(8)))
+    assert found == {importlib.import_module("slowly").last}
+    with pytest.raises(AttributeError, match="slowly"):
+        late.missing  # noqa: B018 - it is asked for
+
+
 @pytest.mark.parametrize(
     ("assignments", "loaded"),
     [
         pytest.param([], [], id="with an election"),
         # with other settings one package more is loaded, which takes two seconds
-        pytest.param(["election.group="], ["ortools"], id="alone", marks=pytest.mark.extended),
+        pytest.param(["election.group="], ["numpy._core", "ortools"], id="alone", marks=pytest.mark.extended),
         pytest.param(["publishing.traffic_topic=t"], ["confluent_kafka"], id="publishing", marks=pytest.mark.extended),
     ],
 )
