@@ -1,8 +1,8 @@
-"""The agent's first process: loads what workers need, once, and supervises them. `samerack run` becomes this program.
+"""The agent's first process, which supervises the one that works. `samerack run` becomes this program.
 
-Workers are forks of this process: they share its memory, and a successor is there at once. Threads and connections do
-not survive a fork, so this process has none: it imports, and starts nothing. Everything that it imports stays in the
-memory of every agent, so it does without the command line's library, and without what the agent has no use for.
+Everything that is imported here stays in the memory of every agent twice: in this process and in the worker, its fork,
+which shares a page with it only until it counts a reference in it. So this process imports next to nothing; a worker
+loads what it needs within half a second, well within the session that its memberships have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
@@ -23,9 +23,10 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
+from samerack.agent.supervisor.line import MemberIdentity, WorkerStart
+
 if TYPE_CHECKING:
     from samerack.agent.settings_source import SettingsSource
-    from samerack.settings.all_settings import Settings
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -76,25 +77,84 @@ def main(request: RunRequest) -> int:
         signal.signal(number, lambda _number, _frame: sys.exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    gc.disable()  # all that is loaded stays
-    from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - not before signals are handled
-    from samerack.common.exits import report_error  # noqa: PLC0415 - see above
-    from samerack.settings.flags import settings_from  # noqa: PLC0415 - see above
-    from samerack.settings.sources import CONFIG_VARIABLE  # noqa: PLC0415 - see above
+    from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - not before signals are handled
+    from samerack.common.errors import AgentError  # noqa: PLC0415 - see above
 
-    read = partial(
-        settings_from,
-        [Path(path) for path in request.config],
-        request.bootstrap,
-        request.assignments,
-        groups=request.groups,
-        several=True,
-    )
-    path = request.config[0] if request.config else os.environ.get(CONFIG_VARIABLE, "")
     try:
-        return _supervise(read, Path(path) if path else None, observe=request.observe)
-    except (SettingsError, AgentError) as error:
+        return Supervisor(AgentProcesses(request)).run()
+    except AgentError as error:
+        from samerack.common.exits import report_error  # noqa: PLC0415 - it loads more than the supervisor needs
+
         return report_error(error)
+
+
+class AgentProcesses:
+    """What the processes of an agent do, see `agent.supervisor.watchdog`; each of them loads what it needs."""
+
+    def __init__(self, request: RunRequest) -> None:
+        """Prepare; nothing is loaded."""
+        self._request = request
+
+    def work(self, start: WorkerStart, line: socket.socket) -> None:
+        """Run the worker; SystemExit has its exit code."""
+        gc.disable()  # all that is loaded stays
+        from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - see above
+        from samerack.common.exits import report_error  # noqa: PLC0415 - see above
+
+        try:
+            source = self._source(start)
+            from samerack.agent import log, program  # noqa: PLC0415 - see above
+            from samerack.cluster.client import go_on_trying  # noqa: PLC0415 - see above
+
+            log.configure(source.settings, is_agent=True)
+            go_on_trying()
+            program.get_ready(source.settings)
+            gc.freeze()
+            gc.enable()
+            program.run(source, line=line, observing=self._request.observe or start.observing, why=start.why)
+        except (SettingsError, AgentError) as error:
+            sys.exit(report_error(error))
+
+    def leave(self, settings: str, members: frozenset[MemberIdentity]) -> None:
+        """Leave groups by member id, and log it."""
+        source = self._source(WorkerStart(settings=settings))
+        from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
+
+        self.report(settings, "info", "leaves-for-worker", groups=sorted({one.group for one in members}))
+        leave_or_tell(source.settings.kafka, members)
+
+    def report(self, settings: str, level: str, event: str, /, **fields: object) -> None:
+        """Write an event of the supervisor to the log."""
+        source = self._source(WorkerStart(settings=settings))
+        import structlog  # noqa: PLC0415 - see above
+
+        from samerack.agent import log  # noqa: PLC0415 - see above
+
+        log.configure(source.settings, is_agent=True)
+        getattr(structlog.get_logger("supervisor"), level)(event, **fields)
+
+    def _source(self, start: WorkerStart) -> SettingsSource:
+        """Return the settings in force, or those of all places if none are.
+
+        Raises:
+            SettingsError: They are wrong.
+        """
+        skip_unused_imports()
+        from samerack.agent.settings_source import SettingsSource  # noqa: PLC0415 - see above
+        from samerack.settings.flags import settings_from  # noqa: PLC0415 - see above
+        from samerack.settings.sources import CONFIG_VARIABLE  # noqa: PLC0415 - see above
+
+        request = self._request
+        read = partial(
+            settings_from,
+            [Path(path) for path in request.config],
+            request.bootstrap,
+            request.assignments,
+            groups=request.groups,
+            several=True,
+        )
+        path = request.config[0] if request.config else os.environ.get(CONFIG_VARIABLE, "")
+        return SettingsSource(read, path=Path(path) if path else None, start=start)
 
 
 def skip_unused_imports() -> None:
@@ -140,42 +200,6 @@ def _package(name: str) -> ModuleType | None:
         return None
     sys.modules[name] = package = module_from_spec(spec)
     return package
-
-
-def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool) -> int:
-    settings = read()
-    skip_unused_imports()  # not before errors in settings are reported
-    from samerack.agent import log, program  # noqa: PLC0415 - see above
-    from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
-    from samerack.agent.settings_source import SettingsSource  # noqa: PLC0415 - see above
-    from samerack.agent.supervisor.line import MemberIdentity  # noqa: PLC0415 - see above
-    from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
-    from samerack.cluster.client import go_on_trying  # noqa: PLC0415 - see above
-
-    log.configure(settings, is_agent=True)
-    go_on_trying()
-    program.get_ready(settings)
-    source = SettingsSource(settings, read, path=path)
-    gc.freeze()  # a worker that looks for garbage would write to every page that it shares
-    gc.enable()
-
-    def leave(members: frozenset[MemberIdentity]) -> None:
-        leave_or_tell(source.settings.kafka, members)
-
-    return Supervisor(source, work=partial(_work, source, observe), leave=leave).run()
-
-
-def _work(source: SettingsSource, observe: bool, line: socket.socket, /, *, observing: bool, why: str) -> None:  # noqa: FBT001 - a part of `_supervise`
-    """Run the process that works, by the settings in force when it begins; see `agent.supervisor.watchdog.Work`."""
-    from samerack.agent import log, program  # noqa: PLC0415 - loaded already
-    from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - see above
-    from samerack.common.exits import report_error  # noqa: PLC0415 - see above
-
-    try:
-        log.configure(source.settings, is_agent=True)
-        program.run(source, line=line, observing=observe or observing, why=why)
-    except (SettingsError, AgentError) as error:
-        sys.exit(report_error(error))
 
 
 if __name__ == "__main__":

@@ -213,6 +213,7 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
     agent.start()
     lifeline = Lifeline(
         line,
+        settings=lambda: source.in_force,
         member_ids=agent.member_ids,
         makes_progress=agent.makes_progress,
         reception=agent.reception,
@@ -237,10 +238,11 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
     watch.stop()
     if changed:
         agent.stop_for_successor(partial(continues, before=settings, now=changed[0]))
+        source.renew()
     else:
         agent.stop()
     with suppress(OSError):
-        lifeline.send()  # the supervisor leaves the memberships that are still in a group, or passes them on
+        lifeline.send()  # the supervisor leaves or passes on what memberships there still are, and settings
     log.info("stopped")
     if changed:
         raise SystemExit(RENEWS)

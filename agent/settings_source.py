@@ -1,15 +1,17 @@
 """Where an agent's settings come from, which of them are in force, and whether others may replace them.
 
-The supervisor puts settings in force when it starts a worker. A worker never changes its settings: it ends, and the
-next one begins with the new ones.
+A worker never changes its settings: it ends, and the next one begins with the new ones. The supervisor keeps those of
+the last worker for the next, and does not read them itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import pickle
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from samerack.common.errors import SettingsError
+from samerack.agent.supervisor.line import SettingsInForce, WorkerStart
 from samerack.common.patterns import selects
 from samerack.election.identity import identity_of
 from samerack.events.event_writer import path_of
@@ -19,22 +21,28 @@ from samerack.settings.publishing import IN_MEMORY
 
 
 class SettingsSource:
-    """The settings in force and their source; a worker's copy is that of the moment in which it was forked."""
+    """A worker's settings, and where they come from."""
 
-    def __init__(self, settings: Settings, read: Callable[[], Settings], *, path: Path | None = None) -> None:
-        """Put the settings in force that were read first.
+    def __init__(self, read: Callable[[], Settings], *, path: Path | None = None, start: WorkerStart) -> None:
+        """Take the settings with which a worker is to start, or read them if it is the first.
 
         `read` reads the settings from all their places, `path` is the file among these.
+
+        Raises:
+            SettingsError: They are wrong.
         """
         self._read = read
         self.path = path
-        self._as_read = settings
-        self.settings = settings
-        """In force."""
-        self._former: tuple[Settings, Settings] | None = None
-        self._rejected: Settings | None = None
-        self.why_rejected = ""
+        if start.settings:
+            self._as_read, self.settings = _unpacked(start.settings)
+        else:
+            self._as_read = self.settings = read()
+        self._rejected = _unpacked(start.rejected)[0] if start.rejected else None
+        self.why_rejected = start.why_rejected
         """Why the last settings that were tried are not in force; empty if they are."""
+        self._found = self._as_read
+        self.in_force = _packed(self._as_read, self.settings, changed=())
+        """For the supervisor."""
 
     def reread(self) -> Settings | None:
         """Return the settings as they are now; None if they are those in force, or were tried before in vain.
@@ -43,30 +51,32 @@ class SettingsSource:
             SettingsError: They are wrong.
         """
         found = self._read()
-        return None if found in (self._as_read, self._rejected) else carried_over(found, self.settings)
+        if found in (self._as_read, self._rejected):
+            return None
+        self._found = found
+        return carried_over(found, self.settings)
 
-    def renew(self) -> str:
-        """Put the settings as they are now in force; return the keys that differ, empty if none does."""
-        try:
-            found = self._read()
-        except SettingsError:
-            return ""  # they were right a moment ago; the next worker's watch reports it
+    def renew(self) -> None:
+        """Put the settings in force that were read last: those of the worker after this one."""
         before = self.settings
-        self._former = (self._as_read, before)
-        self._as_read, self.settings = found, carried_over(found, before)
-        self._rejected, self.why_rejected = None, ""
-        return ", ".join(difference(before, self.settings))
+        self._as_read, self.settings = self._found, carried_over(self._found, before)
+        self.in_force = _packed(self._as_read, self.settings, changed=difference(before, self.settings))
 
-    def revert(self, why: str) -> bool:
-        """Put the former settings in force again, once; return whether there are any.
 
-        `why` says for what reason the present ones are of no use.
-        """
-        if self._former is None:
-            return False
-        self._rejected, self.why_rejected = self._as_read, why
-        (self._as_read, self.settings), self._former = self._former, None
-        return True
+def _packed(as_read: Settings, settings: Settings, *, changed: Iterable[str]) -> SettingsInForce:
+    return SettingsInForce(
+        content=b64encode(pickle.dumps((as_read, settings))).decode(),
+        changed=", ".join(changed),
+        groups=settings.groups,
+        memory_mib=settings.supervisor.memory_mib,
+        max_restarts=settings.supervisor.max_restarts,
+        restart_window_seconds=settings.supervisor.restart_window_seconds,
+    )
+
+
+def _unpacked(content: str) -> tuple[Settings, Settings]:
+    as_read, settings = pickle.loads(b64decode(content))  # noqa: S301 - from a process of this agent
+    return as_read, settings
 
 
 def cluster_settings(settings: Settings) -> Mapping[str, Settings]:

@@ -8,7 +8,15 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from samerack.agent.supervisor.line import ALIVE, ChangedIds, MemberIdentity, encode, encode_reception
+from samerack.agent.supervisor.line import (
+    ALIVE,
+    ChangedIds,
+    MemberIdentity,
+    SettingsInForce,
+    encode,
+    encode_reception,
+    encode_settings,
+)
 
 BEAT_SECONDS: Final = 0.2
 _MAX_HEARD: Final = 4096
@@ -21,10 +29,11 @@ class Lifeline(threading.Thread):
     nothing is sent until it reads again; then it gets the state of that time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is asked on its own
         self,
         end: socket.socket,
         *,
+        settings: Callable[[], SettingsInForce],
         member_ids: Callable[[], frozenset[MemberIdentity]],
         makes_progress: Callable[[], bool],
         reception: Callable[[], str | None],
@@ -37,12 +46,14 @@ class Lifeline(threading.Thread):
         """
         super().__init__(name="lifeline", daemon=True)
         self._end = end
+        self._settings = settings
         self._member_ids = member_ids
         self._makes_progress = makes_progress
         self._reception = reception
         self._on_lost = on_lost
         end.settimeout(0)
         self._unsent = b""
+        self._last_sent_settings: SettingsInForce | None = None
         self._last_sent: frozenset[MemberIdentity] = frozenset()
         self._last_sent_reception: str | None = None
         self._lock = threading.Lock()
@@ -81,7 +92,10 @@ class Lifeline(threading.Thread):
             self._unsent = self._unsent[self._end.send(self._unsent) :]
 
     def _news(self) -> bytes:
-        news, reception, member_ids = b"", self._reception(), self._member_ids()
+        news, settings, reception, member_ids = b"", self._settings(), self._reception(), self._member_ids()
+        if settings is not self._last_sent_settings:
+            self._last_sent_settings = settings
+            news += encode_settings(settings)
         if reception is not None and reception != self._last_sent_reception:
             self._last_sent_reception = reception
             news += encode_reception(reception)

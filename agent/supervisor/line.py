@@ -1,8 +1,8 @@
-"""The protocol from the worker to its supervisor, line by line over a socket.
+"""What worker and supervisor say to each other: at its start, and then line by line over a socket.
 
-An empty line is a sign of life; any other is JSON: either the member ids that the worker has got and lost since the
-last such line, so that another process can leave for it, or a text about whether brokers accept it: empty once they do,
-before that why they refuse it.
+An empty line is a sign of life; any other is JSON: the worker's settings, for the process that replaces it; the member
+ids that the worker has got and lost since the last such line, so that another process can leave for it; or a text about
+whether brokers accept it: empty once they do, before that why they refuse it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,48 @@ class ChangedIds:
         return (before - self.gone) | self.came
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsInForce:
+    """The settings of a worker.
+
+    Attributes:
+        content: All of them, for the processes after it; the supervisor does not read it.
+        changed: The keys that differ from those before, for people.
+        groups, memory_mib, max_restarts, restart_window_seconds: See `samerack settings`.
+    """
+
+    content: str
+    changed: str
+    groups: tuple[str, ...]
+    memory_mib: int
+    max_restarts: int
+    restart_window_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStart:
+    """How a worker begins.
+
+    Attributes:
+        settings: The content of those in force; empty for the first worker, which reads them.
+        rejected: The content of those that were tried in vain; empty if none were.
+        why_rejected: Why they are not in force.
+        observing: It joins no group.
+        why: Why this process replaces another one; empty if it does not.
+    """
+
+    settings: str = ""
+    rejected: str = ""
+    why_rejected: str = ""
+    observing: bool = False
+    why: str = ""
+
+
+def encode_settings(settings: SettingsInForce) -> bytes:
+    """Return a worker's settings as one line."""
+    return json.dumps({"settings": asdict(settings)}).encode() + b"\n"
+
+
 def encode(change: ChangedIds) -> bytes:
     """Return a change of member ids as one line; an agent may have a thousand, and few change at a time."""
     return json.dumps({"came": _rows(change.came), "gone": _rows(change.gone)}).encode() + b"\n"
@@ -63,7 +105,7 @@ def encode_reception(text: str) -> bytes:
     return json.dumps(text).encode() + b"\n"
 
 
-def decode(line: bytes) -> ChangedIds | str | None:
+def decode(line: bytes) -> SettingsInForce | ChangedIds | str | None:
     """Return the content of a line; None for a sign of life.
 
     Raises:
@@ -75,6 +117,8 @@ def decode(line: bytes) -> ChangedIds | str | None:
     if isinstance(said, str):
         return said
     try:
+        if (settings := said.get("settings")) is not None:
+            return SettingsInForce(**{**settings, "groups": tuple(settings["groups"])})
         return ChangedIds(**{name: frozenset(MemberIdentity(**one) for one in rows) for name, rows in said.items()})
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(str(error)) from None

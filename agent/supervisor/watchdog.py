@@ -1,8 +1,8 @@
 """Supervises the worker: replaces it if it dies, hangs or grows too large, and leaves groups if it cannot start.
 
 A replaced worker returns with the same instance ids, so that the groups keep its membership; a rebalance under way
-continues with its plan. Workers are forks of the supervisor, so a new one starts at once. A worker that dies repeatedly
-only observes for a while.
+continues with its plan. A worker that dies repeatedly only observes for a while. The supervisor itself stays small: it
+reads no settings but passes on those of the last worker, and what it reports is written by a process of its own.
 """
 
 from __future__ import annotations
@@ -11,23 +11,18 @@ import errno
 import os
 import signal
 import socket
+import sys
 import time
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import Final, Protocol
 
-import structlog
-
-from samerack.agent.settings_source import SettingsSource
-from samerack.agent.supervisor.line import RENEWS, MemberIdentity
+from samerack.agent.supervisor.line import RENEWS, MemberIdentity, SettingsInForce, WorkerStart
 from samerack.agent.supervisor.worker import Worker, fork
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.patterns import selects
-
-log = structlog.get_logger("supervisor")
 
 HANG_SECONDS: Final = 1.0
 """After this time without a sign of life the worker is replaced: its groups' sessions last many times as long."""
@@ -42,29 +37,34 @@ _OVERDUE_SECONDS: Final = 2.5
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
 _RESTART_PAUSES: Final = RetryPauses(first=1.0, most=30.0, free=2)
+_UNKNOWN: Final = SettingsInForce(
+    content="", changed="", groups=(), memory_mib=sys.maxsize, max_restarts=5, restart_window_seconds=300.0
+)
+"""Before the first worker has sent its settings: it is in no group yet."""
 
 
-class Work(Protocol):
-    """What the worker process does."""
+class Processes(Protocol):
+    """What the supervisor's processes do; each loads what it needs."""
 
-    def __call__(self, line: socket.socket, /, *, observing: bool, why: str) -> None:
-        """Run the worker, with its socket to the supervisor; raise SystemExit if something is wrong.
+    def work(self, start: WorkerStart, line: socket.socket, /) -> None:
+        """Run the worker, with its socket to the supervisor; raise SystemExit if something is wrong."""
 
-        One that is `observing` joins no group. `why` is why this process replaces another one; empty if it does not.
-        """
+    def leave(self, settings: str, members: frozenset[MemberIdentity], /) -> None:
+        """Leave groups for a worker that cannot do it any more."""
+
+    def report(self, settings: str, level: str, event: str, /, **fields: object) -> None:
+        """Write an event to the log."""
 
 
 class Supervisor:
     """One supervisor; `run` returns when the worker has ended on request, or for good."""
 
-    def __init__(
-        self, source: SettingsSource, *, work: Work, leave: Callable[[frozenset[MemberIdentity]], None]
-    ) -> None:
-        """Prepare; `leave` leaves groups for a worker that cannot do it any more, and runs in a separate process."""
-        self._source = source
-        self._settings = source.settings.supervisor
-        self._work = work
-        self._leave_for = leave
+    def __init__(self, processes: Processes) -> None:
+        """Prepare; `run` starts the first worker."""
+        self._processes = processes
+        self._settings = _UNKNOWN
+        self._former: SettingsInForce | None = None
+        self._rejected = self._why_rejected = ""
         self._restarts: deque[float] = deque()
         self._observing = False
         self._observing_until = 0.0
@@ -84,8 +84,14 @@ class Supervisor:
         signal.signal(signal.SIGHUP, self._on_hangup)
         why = ""
         while True:
-            work = partial(self._work, observing=self._observing, why=why)
-            worker = Worker(work, now=time.monotonic())
+            start = WorkerStart(
+                settings=self._settings.content,
+                rejected=self._rejected,
+                why_rejected=self._why_rejected,
+                observing=self._observing,
+                why=why,
+            )
+            worker = Worker(partial(self._processes.work, start), now=time.monotonic())
             try:
                 reason = self._watch(worker)
                 if self._signalled():
@@ -97,7 +103,7 @@ class Supervisor:
                 if worker.member_ids is not None:
                     self._known = worker.member_ids  # else the groups still have the previous worker's member ids
                 if code == RENEWS:
-                    why = self._renew()
+                    why = self._renew(worker.next_settings)
                     continue
                 if code is not None and code > 0 and worker.silence.is_first and self._revert(code):
                     why = "the changed settings do not work"
@@ -115,21 +121,25 @@ class Supervisor:
                 self._leave(self._known, wait=True)
                 return 0
 
-    def _renew(self) -> str:
-        """Put the settings as they are now in force; return why the next worker replaces one, for its events."""
-        changed = self._source.renew()
-        self._settings = self._source.settings.supervisor
+    def _renew(self, settings: SettingsInForce | None) -> str:
+        """Put the settings in force for which a worker has ended; return why the next one replaces it, for its events.
+
+        None are there if the worker could not send them any more: the next one finds them again.
+        """
+        if settings is not None:
+            self._former, self._settings = self._settings, settings
+            self._rejected = self._why_rejected = ""
         self._leave_what_no_worker_continues()
-        return f"settings changed: {changed}"
+        return f"settings changed: {self._settings.changed}"
 
     def _revert(self, code: int) -> bool:
         """Return to the former settings after a worker could not begin with the present ones, if there are any."""
-        if not self._source.revert(
-            f"a process with the new settings exited at once with code {code}; the log says why"
-        ):
+        if self._former is None:
             return False
-        self._settings = self._source.settings.supervisor
-        log.error("settings-reverted", exit_code=code, consequence="the former settings are in force again")
+        self._rejected = self._settings.content
+        self._why_rejected = f"a process with the new settings exited at once with code {code}; the log says why"
+        self._settings, self._former = self._former, None
+        self._report("error", "settings-reverted", exit_code=code, consequence="the former settings are in force again")
         return True
 
     def _signalled(self) -> bool:
@@ -152,11 +162,13 @@ class Supervisor:
             worker.wait(_TURN_SECONDS)
             now = time.monotonic()
             worker.listen()
+            self._settings = worker.settings or self._settings
             if self._is_to_read and not worker.silence.is_first:
                 self._is_to_read = False
                 worker.ask_for_settings()
             self._was_accepted = self._was_accepted or worker.was_accepted
             if worker.process.exitcode is not None:
+                worker.listen()  # what it has sent at its end
                 return f"exit code {worker.process.exitcode}"
             if worker.reception and not self._was_accepted:
                 return worker.reception
@@ -175,7 +187,7 @@ class Supervisor:
         return ""
 
     def _lead_again(self, worker: Worker) -> str:
-        log.info("leads-again", after_seconds=self._settings.restart_window_seconds)
+        self._report("info", "leads-again", after_seconds=self._settings.restart_window_seconds)
         worker.process.terminate()
         worker.process.join(_STOP_SECONDS)
         self._observing = False
@@ -189,11 +201,13 @@ class Supervisor:
         while self._restarts and now - self._restarts[0] > self._settings.restart_window_seconds:
             self._restarts.popleft()
         count = len(self._restarts)
-        log.error("worker-died", reason=reason, restarts=count, groups=sorted({one.group for one in self._known}))
+        groups = sorted({one.group for one in self._known})
+        self._report("error", "worker-died", reason=reason, restarts=count, groups=groups)
         self._leave_what_no_worker_continues()
         if count >= self._settings.max_restarts and not self._observing:
             self._observing, self._observing_until = True, now + self._settings.restart_window_seconds
-            log.error(
+            self._report(
+                "error",
                 "only-observes",
                 reason=f"the worker died {count} times in {self._settings.restart_window_seconds:g} s",
                 seconds=self._settings.restart_window_seconds,
@@ -209,7 +223,7 @@ class Supervisor:
 
     def _leave_what_no_worker_continues(self) -> None:
         """Leave for members that the next worker does not take up: groups would wait for them until a session ends."""
-        groups = self._source.settings.groups
+        groups = self._settings.groups
         lost = frozenset(
             one for one in self._known if one.pending or one.instance_id is None or not selects(groups, one.group)
         )
@@ -228,22 +242,25 @@ class Supervisor:
                 self._leave(worker.member_ids, wait=False)
         if worker.process.exitcode is None:
             worker.kill()
-            log.error("killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
+            self._report("error", "killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
         worker.listen()  # its last message: which groups it is still in
         # a worker that has sent nothing was in no group yet: the previous worker may still be
         self._leave(self._known if worker.member_ids is None else worker.member_ids, wait=True)
         code = worker.process.exitcode or 0
-        if code == RENEWS:
-            return 0  # its settings changed just before the signal
+        if code == RENEWS or (code == -signal.SIGTERM and worker.silence.is_first):
+            return 0  # its settings changed just before the signal, or it had not begun
         return code if code >= 0 else 1
 
     def _leave(self, present: frozenset[MemberIdentity], *, wait: bool) -> None:
         if not present:
             return
-        log.info("leaves-for-worker", groups=sorted({one.group for one in present}))
-        leaving = fork(partial(self._leave_for, present))
+        leaving = fork(partial(self._processes.leave, self._settings.content, present))
         if wait:
             leaving.join(_LEAVE_SECONDS)
+
+    def _report(self, level: str, event: str, **fields: object) -> None:
+        """Have an event logged by a process of its own, which needs more memory than this one; nobody waits for it."""
+        fork(partial(self._processes.report, self._settings.content, level, event, **fields))
 
 
 def _has_lost_its_terminal() -> bool:

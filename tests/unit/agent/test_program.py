@@ -22,6 +22,7 @@ from samerack.agent.cluster_agent import ClusterAgent
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.program import only_observing
 from samerack.agent.settings_source import SettingsSource, continues
+from samerack.agent.supervisor.line import WorkerStart
 from samerack.common.errors import AgentError, SettingsError
 from samerack.reporting.evidence import StreamsPlanning
 from samerack.settings.all_settings import Settings
@@ -269,10 +270,11 @@ def test_identity_and_store_of_events_survive_other_groups(tmp_path: Path, monke
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     versions = [settings(), settings(groups=("orders", "payments"))]
     first = versions[0]
-    source = SettingsSource(first, lambda: versions[0])
+    source = SettingsSource(lambda: versions[0], start=WorkerStart())
     del versions[0]
     assert source.reread() is not None
-    assert source.renew() == "election.identity, events.path, groups"
+    source.renew()
+    assert source.in_force.changed == "election.identity, events.path, groups"
     assert source.settings.events.path.endswith(".db")
     assert continues("orders", first, source.settings)
     assert not continues("others", first, source.settings)
@@ -282,9 +284,11 @@ def test_identity_and_store_of_events_survive_other_groups(tmp_path: Path, monke
 def test_what_was_tried_in_vain_is_not_tried_again() -> None:
     """Else two processes would replace each other for ever."""
     versions = [settings(), settings(groups=("payments",))]
-    source = SettingsSource(versions[0], lambda: versions[0])
+    source = SettingsSource(lambda: versions[0], start=WorkerStart())
+    former = source.in_force.content
     del versions[0]
+    source.reread()
     source.renew()
-    assert source.revert("exit code 1")
+    start = WorkerStart(settings=former, rejected=source.in_force.content, why_rejected="exit code 1")
+    source = SettingsSource(lambda: versions[0], start=start)
     assert (source.settings.groups, source.reread(), source.why_rejected) == (("orders",), None, "exit code 1")
-    assert not source.revert("exit code 1")

@@ -19,14 +19,14 @@ from typer.testing import CliRunner
 
 from samerack.agent import process
 from samerack.agent.supervisor import watchdog
-from samerack.agent.supervisor.watchdog import Work
+from samerack.agent.supervisor.line import WorkerStart
+from samerack.agent.supervisor.watchdog import Processes
 from samerack.cli.commands import COMMANDS
 from samerack.cli.main import app
 from samerack.cluster import client
 from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses
 from samerack.settings.all_settings import sections
-from samerack.settings.election import SupervisorSettings
 from samerack.settings.loading import load
 from tests.unit.agent.leading.scripted import clear_away
 
@@ -59,14 +59,14 @@ def refused(*arguments: str) -> tuple[int, str]:
 class _Here:
     """Replaces the supervisor: runs the worker in this process."""
 
-    def __init__(self, _settings: SupervisorSettings, *, work: Work, leave: object) -> None:  # noqa: ARG002 - as the supervisor's
-        self._work = work
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
 
     def run(self) -> int:
         """Run one worker; the exit code is 0."""
         ours, line = socket.socketpair()
         with ours, line:
-            self._work(line, observing=False, why="")
+            self._processes.work(WorkerStart(), line)
         return 0
 
 

@@ -36,7 +36,7 @@ AGENT = "from samerack.agent.process import RunRequest, main; sys.exit(main(RunR
         (COMMAND, "samerack.cli.commands", -signal.SIGINT),
         (COMMAND, "samerack.cli.cost", -signal.SIGINT),
         (COMMAND, "kafka", -signal.SIGINT),
-        (AGENT, "samerack.settings.flags", 0),
+        (AGENT, "samerack.agent.supervisor.watchdog", 0),
     ],
 )
 def test_ctrl_c_while_the_program_loads_ends_it_without_a_word(program: str, module: str, code: int) -> None:

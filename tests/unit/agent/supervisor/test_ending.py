@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,17 +15,25 @@ import pytest
 
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.lifeline import Lifeline
-from samerack.agent.supervisor.line import ALIVE, ChangedIds, MemberIdentity, decode, encode, encode_reception
+from samerack.agent.supervisor.line import (
+    ALIVE,
+    RENEWS,
+    ChangedIds,
+    MemberIdentity,
+    SettingsInForce,
+    WorkerStart,
+    decode,
+    encode,
+    encode_reception,
+    encode_settings,
+)
 from samerack.agent.supervisor.watchdog import Supervisor
-from tests.unit.agent.supervisor.programs import settings_of_a_test
+from tests.unit.agent.supervisor.programs import ProcessesOfATest, source_of_a_test
 from tests.unit.waiting import LONGEST_SECONDS
 
 DEAD = frozenset({MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")})
+IN_FORCE = source_of_a_test().in_force
 SUCCESSOR = frozenset({MemberIdentity(group="orders", member_id="samerack-2", instance_id="samerack")})
-
-
-def _idle(_line: socket.socket, /, *, observing: bool, why: str) -> None:
-    """Never called here."""
 
 
 def _worker(present: frozenset[MemberIdentity] | None, code: int) -> Any:
@@ -44,7 +54,7 @@ def test_nobody_is_left_behind(
     left: frozenset[MemberIdentity] | None,
 ) -> None:
     """A successor that was in no group has not taken over the dead worker's place, so that place is left too."""
-    supervisor = Supervisor(settings_of_a_test(), work=_idle, leave=lambda _gone: None)
+    supervisor = Supervisor(ProcessesOfATest())
     supervisor._known = DEAD
     asked: list[frozenset[MemberIdentity]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, **_: asked.append(gone))
@@ -56,7 +66,8 @@ def test_what_no_successor_can_take_up_is_left_at_once(monkeypatch: pytest.Monke
     """A membership without instance id kept a group in JoinGroup, or an empty group non-empty, for its session."""
     dynamic = MemberIdentity(group="payments", member_id="samerack-3")
     pending = MemberIdentity(group="payments", member_id="samerack-4", pending=True)
-    supervisor = Supervisor(settings_of_a_test(), work=_idle, leave=lambda _gone: None)
+    supervisor = Supervisor(ProcessesOfATest())
+    supervisor._settings = IN_FORCE
     supervisor._known = DEAD | {dynamic, pending}
     asked: list[tuple[frozenset[MemberIdentity], bool]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
@@ -73,7 +84,7 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
         now[0] += seconds
 
     monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    supervisor = Supervisor(settings_of_a_test(), work=_idle, leave=lambda _gone: None)
+    supervisor = Supervisor(ProcessesOfATest())
     asked: list[tuple[frozenset[MemberIdentity], bool, float]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait, now[0] - 100)))
     process = SimpleNamespace(exitcode=None, terminate=lambda: None)
@@ -90,7 +101,7 @@ from tests.unit.agent.supervisor.programs import run_until_exit
 
 code, received = int(sys.argv[1]), sys.argv[2:]
 
-def work(line, /, *, observing, why):
+def work(start, line):
     for message in (ALIVE, ALIVE, *map(encode_reception, received)):
         line.sendall(message)
         time.sleep(0.1)
@@ -137,11 +148,14 @@ def test_news_are_reported_at_once_and_together() -> None:
     with ours, theirs:
         lifeline = Lifeline(
             theirs,
+            settings=lambda: IN_FORCE,
             member_ids=lambda: present,
             makes_progress=lambda: True,
             reception=lambda: received,
             on_lost=lambda: None,
         )
+        lifeline.send()
+        assert ours.recv(65_536) == encode_settings(IN_FORCE)
         lifeline.send()
         assert ours.recv(4096) == ALIVE
         present, received = frozenset({PLACE}), ""
@@ -159,7 +173,12 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
     with ours, theirs:
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         lifeline = Lifeline(
-            theirs, member_ids=lambda: present, makes_progress=lambda: True, reception=lambda: "", on_lost=lost.set
+            theirs,
+            settings=lambda: IN_FORCE,
+            member_ids=lambda: present,
+            makes_progress=lambda: True,
+            reception=lambda: "",
+            on_lost=lost.set,
         )
         lifeline.start()
         for number in range(2000):
@@ -177,3 +196,51 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
         ours.close()
         assert lost.wait(LONGEST_SECONDS)
         lifeline.join()
+
+
+def _settings(name: str) -> SettingsInForce:
+    return replace(IN_FORCE, content=name, changed="groups")
+
+
+def test_settings_go_from_worker_to_worker_and_back_if_they_do_not_work() -> None:
+    """Those of a worker that dies are its successor's; new ones with which no worker can begin are given up."""
+    starts: list[WorkerStart] = []
+    supervisor = Supervisor(ProcessesOfATest())
+    steps = iter(
+        (
+            (_settings("first"), None, -9),  # it read them, and died
+            (_settings("first"), _settings("second"), RENEWS),
+            (None, None, 1),  # cannot begin with them
+            (_settings("first"), None, 0),
+        )
+    )
+
+    def worker(start: WorkerStart) -> Any:
+        starts.append(start)
+        sent, following, code = next(steps)
+        process = SimpleNamespace(exitcode=code, terminate=lambda: None)
+        return SimpleNamespace(
+            settings=sent,
+            next_settings=following,
+            process=process,
+            member_ids=frozenset(),
+            reception="",
+            was_accepted=True,
+            silence=SimpleNamespace(is_first=sent is None),
+            wait=lambda _: None,
+            listen=lambda: supervisor._on_signal(15, None) if code == 0 else None,
+            close=lambda: None,
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watchdog, "Worker", lambda work, **_: worker(work.args[0]))
+        patch.setattr(signal, "signal", lambda *_: None)
+        patch.setattr(supervisor, "_report", lambda *_, **__: None)
+        assert supervisor.run() == 0
+    assert [(one.settings, one.rejected, one.why) for one in starts] == [
+        ("", "", ""),
+        ("first", "", "exit code -9"),
+        ("second", "", "settings changed: groups"),
+        ("first", "second", "the changed settings do not work"),
+    ]
+    assert "exited at once with code 1" in starts[-1].why_rejected

@@ -26,7 +26,7 @@ from tests.unit.agent.supervisor.programs import run_until_exit
 
 processor = int(sys.argv[1])
 
-def work(line, /, *, observing, why):
+def work(start, line):
     os.sched_setaffinity(0, {processor})
     line.sendall(ALIVE)
     print("alive", flush=True)
