@@ -168,7 +168,7 @@ class Connections:
             await self._net.sleep(pause)
         try:
             await self._ask_for_brokers(self.least_loaded_node())
-        except kafka_errors.KafkaError:
+        except Exception:  # tokens raise errors of their own
             self._refreshes.failed()
             raise
         self._refreshes.succeeded()
