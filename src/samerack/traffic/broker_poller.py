@@ -24,8 +24,7 @@ from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
 from samerack.traffic.probe import Served
 from samerack.traffic.production import Production
-from samerack.traffic.sample import Sampler
-from samerack.traffic.sizes import Sizes
+from samerack.traffic.sizes import Sampler, Sizes
 from samerack.traffic.snapshot import Gap, ObservedMember
 from samerack.traffic.timeline import Timelines
 

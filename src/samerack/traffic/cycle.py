@@ -17,6 +17,7 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads, MemberKey
+from samerack.traffic.flows import Count, Tally, Window, count
 from samerack.traffic.gaps import handed_over, merged
 from samerack.traffic.lag import NO_LAG
 from samerack.traffic.positions import CommitSpans
@@ -24,9 +25,7 @@ from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot import Gap, TrafficSnapshot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
-from samerack.traffic.tally import Count, Tally, count
 from samerack.traffic.weights import WeightBook
-from samerack.traffic.window import Window
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""

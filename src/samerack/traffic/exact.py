@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from samerack.traffic.attribute import PARTITION_BYTES, RESPONSE_BYTES
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
 from samerack.traffic.gaps import failed
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.overhead import PARTITION_BYTES, RESPONSE_BYTES
 from samerack.traffic.snapshot import Family, Gap, ObservedMember
 from samerack.traffic.statistics import Counters, Read, StatisticsError, reads
 

@@ -7,7 +7,7 @@ from struct import pack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.sample import Stretch, bytes_of, places, read_stretch
+from samerack.traffic.sizes import Stretch, bytes_of, places, read_stretch
 
 
 def batch(base: int, records: int, size: int) -> bytes:

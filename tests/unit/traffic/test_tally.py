@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from samerack.traffic.attribute import AttributedBytes
+from samerack.traffic.flows import Calibration, Tally, count
 from samerack.traffic.snapshot import FlowKey, ObservedMember, Volume
 from samerack.traffic.statistics import Read
-from samerack.traffic.tally import Calibration, Tally, count
 from tests.unit.traffic.test_exact import member
 
 RACKS = {1: "a", 2: "b"}

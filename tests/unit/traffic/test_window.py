@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.traffic.flows import Window
 from samerack.traffic.snapshot import Flow, FlowKey, Volume
-from samerack.traffic.window import Window
 
 POLL = 5.0
 RATE = 1000
