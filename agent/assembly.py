@@ -51,8 +51,7 @@ from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.series import SeriesLimits, topic_names
+from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
 from samerack.traffic.watch import TrafficWatch
 
 if TYPE_CHECKING:

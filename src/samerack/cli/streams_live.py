@@ -33,16 +33,17 @@ from samerack.traffic.describe import Descriptions
 from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup, ObservedGroup
 from samerack.traffic.snapshot import Gap
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
-from samerack.traffic.streams_changelogs import (
+from samerack.traffic.streams_instances import (
     Changelog,
+    Instances,
     KnownBy,
+    Unknown,
     changelog_topics,
     given_sources,
     match,
     topics_read,
 )
-from samerack.traffic.streams_instances import Instances, Unknown
-from samerack.traffic.streams_tasks import Sources
+from samerack.traffic.streams_members import Sources
 
 _REBALANCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.25

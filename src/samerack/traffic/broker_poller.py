@@ -21,12 +21,12 @@ from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.describe import Commits, Listing
 from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.lag import Timelines
 from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
 from samerack.traffic.probe import Served
-from samerack.traffic.production import Production
 from samerack.traffic.sizes import Sampler, Sizes
 from samerack.traffic.snapshot import Gap, ObservedMember
-from samerack.traffic.timeline import Timelines
+from samerack.traffic.throughput import Production
 
 _POLICIES_SECONDS: Final = 300.0
 _MISSED_POLLS: Final = 2

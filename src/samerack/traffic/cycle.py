@@ -21,10 +21,10 @@ from samerack.traffic.flows import Count, Tally, Window, count
 from samerack.traffic.gaps import handed_over, merged
 from samerack.traffic.lag import NO_LAG
 from samerack.traffic.positions import CommitSpans
-from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot import Gap, TrafficSnapshot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
+from samerack.traffic.throughput import ReadRates
 from samerack.traffic.weights import WeightBook
 
 _LONGEST_STEP_SECONDS: Final = 120.0

@@ -17,11 +17,10 @@ from samerack.planning import members as plan_members
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
 from samerack.settings.leading import RackSettings
-from samerack.traffic import streams_client, streams_tasks
+from samerack.traffic import streams_members
 from samerack.traffic.collect import KeyOf, Partition, plain_key
 from samerack.traffic.snapshot import GroupDescription, GroupKind, ObservedMember
-from samerack.traffic.streams_client import StreamsClient
-from samerack.traffic.streams_tasks import Sources
+from samerack.traffic.streams_members import Sources, StreamsClient
 
 _IN_SEVERAL_RACKS: Final = MemberRack(rack=None, source="none", fetches_with_rack=False)
 STREAMS_ASSIGNOR: Final = "stream"
@@ -101,8 +100,8 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
     tasks: Sources = ()
     if streams:
         try:
-            tasks = streams_tasks.of_members(
-                streams_tasks.of_member(bytes(raw.member_assignment)) for raw in described.members
+            tasks = streams_members.of_members(
+                streams_members.of_member(bytes(raw.member_assignment)) for raw in described.members
             )
         except ProtocolError as error:
             notes.append(f"its tasks cannot be read: {error}")
@@ -125,7 +124,7 @@ def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
     if view.subscription is None:
         return None, view.unreadable
     try:
-        return streams_client.from_subscription(view.subscription.user_data), view.unreadable
+        return streams_members.from_subscription(view.subscription.user_data), view.unreadable
     except ProtocolError as error:
         return None, "; ".join(filter(None, (view.unreadable, f"streams info: {error}")))
 
@@ -192,7 +191,7 @@ def _together(members: Iterable[ObservedMember], key: KeyOf) -> dict[Partition, 
 
 def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """Convert a KIP-1071 group of StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
-    sources = streams_tasks.topics_by_subtopology(described)
+    sources = streams_members.topics_by_subtopology(described)
     topics = topics_of_streams(described)
     return ObservedGroup(
         group=str(described.group_id),
@@ -206,19 +205,19 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts:
                 hosts=hosts,
                 topics=topics,
                 owned=_tasks(raw.assignment.active_tasks, sources, cluster),
-                client=streams_client.from_description(raw),
+                client=streams_members.from_description(raw),
             )
             for raw in described.members
         ),
         owned_known=True,
         note="" if sources or not described.members else "its topology is not initialised",
-        tasks=streams_tasks.of_topology(described, cluster),
+        tasks=streams_members.of_topology(described, cluster),
     )
 
 
 def topics_of_streams(described: Any) -> frozenset[str]:
     """Return every topic that the application reads; its tasks cannot be read before these are polled."""
-    return frozenset(topic for read in streams_tasks.topics_by_subtopology(described).values() for topic in read)
+    return frozenset(topic for read in streams_members.topics_by_subtopology(described).values() for topic in read)
 
 
 def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster: ClusterView) -> TopicPartitions:

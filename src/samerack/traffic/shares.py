@@ -17,7 +17,7 @@ from samerack.planning.problem import problem_of as planning_problem
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.snapshot import STREAMS_KINDS, UNPLANNED_KINDS, Flow, GroupDescription, PartitionTraffic
-from samerack.traffic.streams_client import process_of
+from samerack.traffic.streams_members import process_of
 
 
 def as_last_seen(cluster: ClusterView) -> SettledCluster:

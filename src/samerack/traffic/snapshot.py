@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from samerack.assignors.problem import Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
@@ -18,8 +18,27 @@ from samerack.cluster.view import ClusterView
 from samerack.planning.members import PlanMember
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Replication
-from samerack.traffic.lower_bound import LowerBound
-from samerack.traffic.streams_client import StreamsClient
+from samerack.traffic.streams_members import StreamsClient
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerBound(Generic[Number]):
+    """What is known of the lag of some partitions.
+
+    Attributes:
+        value: The sum or the largest of what is known; None where nothing is.
+        unknown: Partitions that are not known; with 0 the value is exact.
+    """
+
+    value: Number | None = None
+    unknown: int = 0
+
+
+Part: TypeAlias = Number | LowerBound[Number] | None
+"""One partition's lag, None if not known, or the bound of several."""
+
 
 Method: TypeAlias = Literal["estimated", "exact"]
 """`exact`: the client itself counted the bytes of its connections; `estimated`: offsets on a curve of log sizes."""

@@ -26,11 +26,9 @@ from samerack.traffic.attribute import Serving
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
+from samerack.traffic.lag import Timeline, lag_by_key, lag_records, lag_seconds, oldest_by_key
 from samerack.traffic.positions import CommitSpans, named
-from samerack.traffic.production import Production
 from samerack.traffic.rates import Weights
-from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.snapshot import (
     BlindSpot,
     Flow,
@@ -41,7 +39,7 @@ from samerack.traffic.snapshot import (
     Uncounted,
     long_run_rates,
 )
-from samerack.traffic.timeline import Timeline
+from samerack.traffic.throughput import Production, ReadRates
 from samerack.traffic.weights import WeightBook
 
 # Keeps the partitions of a group's snapshot as rows of numbers; each object is made when it is read.

@@ -28,8 +28,8 @@ from samerack.reporting import costs
 from samerack.reporting.baseline import curve_of, server_share
 from samerack.reporting.report import ServerAssignment, from_json, to_json
 from samerack.reporting.server_assignment import server_assignment, with_servers
-from samerack.traffic.production import Rate
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
+from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.policies import RULES
 from tests.unit.agent.measured import (
     GB,

@@ -138,7 +138,7 @@ def test_a_replaced_certificate_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_every_failed_refresh_leads_to_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token that cannot be had is no error of Kafka: it was not counted, and brokers were asked on without a pause."""
+    """A missing token is no error of Kafka: it was not counted, and brokers were asked again at once."""
     with closing(ClusterClient(CONFIG)) as client:
         client.net.start()
         connections = client.connections

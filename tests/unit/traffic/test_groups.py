@@ -20,7 +20,7 @@ from samerack.settings.leading import RackSettings
 from samerack.traffic import groups
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.snapshot import ObservedMember
-from samerack.traffic.streams_client import StreamsClient
+from samerack.traffic.streams_members import StreamsClient
 from tests.unit.agent.values import Described, partition, view_of
 from tests.unit.protocol.streams_writers import encode_subscription_info
 from tests.unit.traffic.live_streams import instance, kip_1071

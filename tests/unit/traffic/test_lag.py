@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.traffic.lag import (
+    extend_timeline,
     lag_by_key,
     lag_of_all,
     lag_records,
@@ -17,8 +18,7 @@ from samerack.traffic.lag import (
     oldest_by_key,
     oldest_of_all,
 )
-from samerack.traffic.lower_bound import LowerBound
-from samerack.traffic.timeline import extend
+from samerack.traffic.snapshot import LowerBound
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_one_unknown_partition_hides_no_other() -> None:
 )
 def test_the_age_of_a_partition(records: int | None, committed: int | None, age: float | None) -> None:
     """The oldest record that is not read is as old as polls show; 0 without lag, and unknown before the first poll."""
-    timeline = extend(extend(None, at=100, end=10), at=105, end=20)
+    timeline = extend_timeline(extend_timeline(None, at=100, end=10), at=105, end=20)
     assert lag_seconds(records, committed, timeline, now=105) == age
     assert lag_seconds(records, committed, None, now=105) == (0.0 if records == 0 else None)

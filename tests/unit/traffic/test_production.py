@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.production import BLOCK_SECONDS, BLOCKS, STUDENT, Production, Rate
 from samerack.traffic.rates import Weights
+from samerack.traffic.throughput import BLOCK_SECONDS, BLOCKS, STUDENT, Production, Rate
 from samerack.traffic.weights import WeightBook, have_changed
 from tests import effort
 from tests.unit.traffic.worlds import DAY, polls

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samerack.traffic.attribute import AttributedBytes
-from samerack.traffic.read_rates import ReadRates
+from samerack.traffic.throughput import ReadRates
 
 T0 = ("t", 0)
 

@@ -16,16 +16,13 @@ from samerack.settings.loading import load
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.collect import Offsets, Partition
-from samerack.traffic.lower_bound import LowerBound
-from samerack.traffic.metrics import TrafficCollector
+from samerack.traffic.lag import extend_timeline
+from samerack.traffic.metrics import SeriesLimits, TrafficCollector, topic_names
 from samerack.traffic.positions import CommitSpans
-from samerack.traffic.production import Production, Rate
-from samerack.traffic.read_rates import ReadRates
-from samerack.traffic.series import SeriesLimits, topic_names
-from samerack.traffic.snapshot import BlindSpot, TrafficSnapshot
+from samerack.traffic.snapshot import BlindSpot, LowerBound, TrafficSnapshot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
-from samerack.traffic.streams_client import StreamsClient
-from samerack.traffic.timeline import extend
+from samerack.traffic.streams_members import StreamsClient
+from samerack.traffic.throughput import Production, Rate, ReadRates
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
@@ -97,7 +94,7 @@ def test_each_cause_has_its_sentence() -> None:
 def test_the_age_of_what_is_not_read_is_that_of_the_timeline() -> None:
     """Partition and topic have it; without a timeline or an end it is not known."""
     context = replace(CONTEXT, logs={("t", 0): Offsets(start=0, end=20)}, polled_at=105.0)
-    timeline = extend(extend(None, at=100, end=0), at=105, end=20)
+    timeline = extend_timeline(extend_timeline(None, at=100, end=0), at=105, end=20)
     built = builder().build(seen(), replace(context, timelines={("t", 0): timeline}))
     (shown,) = built.partitions
     assert (shown.lag_records, shown.lag_seconds) == (15, 3.75)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.traffic.collect import Offsets, Partition
-from samerack.traffic.timeline import Timeline, Timelines, age_of, extend
+from samerack.traffic.lag import Timeline, Timelines, age_of, extend_timeline
 
 POLL_SECONDS = 5.0
 DAY = 86_400.0
@@ -29,7 +29,7 @@ def timeline_of(polled: Iterable[tuple[float, int]]) -> Timeline:
     """The timeline after polls at these times with these ends."""
     timeline = None
     for at, end in polled:
-        timeline = extend(timeline, at=at, end=end)
+        timeline = extend_timeline(timeline, at=at, end=end)
     assert timeline is not None
     return timeline
 
@@ -117,7 +117,7 @@ def test_an_idle_partition_keeps_one_step() -> None:
     timeline = timeline_of([*((n * 5.0, 8) for n in range(2000)), (10_000, 9)])
     assert len(timeline.steps) == 2 * 8
     assert age_of(timeline, 8, now=10_000) == 5
-    assert extend(timeline, at=10_000, end=9) is timeline
+    assert extend_timeline(timeline, at=10_000, end=9) is timeline
 
 
 @given(st.lists(st.tuples(st.sampled_from([(0, None), (0, 0), (3, 0), (None, 2), (1, 1)])), max_size=60))
@@ -135,7 +135,7 @@ def test_resting_partitions_are_as_if_each_poll_was_added(growths: list[tuple[tu
             if records is not None:
                 ends[partition] += records
                 logs[partition] = Offsets(start=0, end=ends[partition])
-                eager[partition] = extend(eager.get(partition), at=at, end=ends[partition])
+                eager[partition] = extend_timeline(eager.get(partition), at=at, end=ends[partition])
         timelines.polled(logs, now=at)
     for partition, timeline in eager.items():
         for offset in range(ends[partition] + 1):

@@ -18,14 +18,14 @@ from samerack.agent.web.server import WebServer
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.gaps import failed, merged, refused
-from samerack.traffic.lower_bound import LowerBound, Number
-from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.series import OTHER, SeriesLimits, topic_names
+from samerack.traffic.metrics import OTHER, SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
 from samerack.traffic.snapshot import (
     Family,
     Flow,
     FlowKey,
     GroupTraffic,
+    LowerBound,
+    Number,
     ObservedMember,
     Shares,
     TrafficSnapshot,
