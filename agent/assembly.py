@@ -31,7 +31,7 @@ from samerack.agent.streams.service import StreamsService
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.group_type import GroupTypes
+from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch

@@ -13,14 +13,13 @@ from samerack.agent.leading.admission import is_settled
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.prospect import prospect
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.broker_configs import read_broker_configs
+from samerack.cluster.broker_configs import ServerAssignors, from_values, read_broker_configs
 from samerack.cluster.client import connect
+from samerack.cluster.errors import explained
 from samerack.cluster.group import CONSUMER, GroupView
-from samerack.cluster.group_type import GroupTypes
+from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
-from samerack.cluster.refusals import explained
-from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.patterns import exactly

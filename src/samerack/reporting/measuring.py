@@ -6,8 +6,7 @@ import time
 from functools import cache, partial
 from typing import Final, Self
 
-from samerack.cluster.broker_configs import ask_configs, ask_selector, max_size_of
-from samerack.cluster.server_assignors import assignors_of
+from samerack.cluster.broker_configs import ask_configs, ask_selector, assignors_of, max_size_of
 from samerack.common.patterns import EVERY
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from samerack.cluster.placement import Placements, all_placements
+from samerack.cluster.metadata import Placements, all_placements
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.patterns import EVERY, included

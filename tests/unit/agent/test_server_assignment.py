@@ -18,7 +18,7 @@ from samerack.assignors.problem import Problem
 from samerack.cli import lead, plan
 from samerack.cli.cost import groups_table
 from samerack.cli.live_plan import per_member, unknown_racks
-from samerack.cluster.server_assignors import CLASS, LINE, ServerAssignors, from_values
+from samerack.cluster.broker_configs import CLASS, LINE, ServerAssignors, from_values
 from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.offline.curve import points_of

@@ -23,8 +23,7 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import connections as connections_module
 from samerack.cluster.client import ClusterClient, Refusals, connect
 from samerack.cluster.connections import Connections
-from samerack.cluster.errors import NotAcceptedError
-from samerack.cluster.refusals import refusal
+from samerack.cluster.errors import NotAcceptedError, refusal
 from samerack.common.attempts import REFUSALS, REQUESTS
 from samerack.common.errors import RefusedError
 from tests.clouds.certificates import Authority

@@ -9,9 +9,17 @@ import pytest
 from kafka import errors as kafka_errors
 
 from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.errors import ErrorKind, NotAcceptedError, NotAllowedError, cure_of, error_text, kind_of
-from samerack.cluster.group_type import GroupTypes
-from samerack.cluster.refusals import explained, is_refusal
+from samerack.cluster.errors import (
+    ErrorKind,
+    NotAcceptedError,
+    NotAllowedError,
+    cure_of,
+    error_text,
+    explained,
+    is_refusal,
+    kind_of,
+)
+from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, RefusedError
 from samerack.traffic.gaps import LACKS, failed, refused

@@ -10,8 +10,14 @@ from kafka import errors as kafka_errors
 from samerack.auth.bearer import TokenError
 from samerack.auth.identities import AwsIdentity
 from samerack.auth.tokens import tokens
-from samerack.cluster.errors import CoordinatorMovesError, NotAcceptedError, NotAllowedError
-from samerack.cluster.refusals import explained, is_refusal, refusal
+from samerack.cluster.errors import (
+    CoordinatorMovesError,
+    NotAcceptedError,
+    NotAllowedError,
+    explained,
+    is_refusal,
+    refusal,
+)
 from samerack.common.errors import AgentError, RefusedError
 
 CONFIG = {"sasl_mechanism": "PLAIN"}

@@ -11,9 +11,8 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from samerack.cluster.raw_request import RawRequest
 from samerack.cluster.view import ClusterView
-from samerack.cluster.wire import Question
+from samerack.cluster.wire import Question, RawRequest
 from samerack.election.messages import observe
 from samerack.election.tenure import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.settings.measuring import TrafficSettings
