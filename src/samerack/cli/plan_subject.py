@@ -28,7 +28,8 @@ from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
 from samerack.settings.all_settings import Settings
 from samerack.traffic.describe import described, listed
-from samerack.traffic.groups import ObservedGroup, managed
+from samerack.traffic.groups import managed
+from samerack.traffic.snapshot import ObservedGroup
 
 _CONSUMER_TYPE: Final = "consumer"
 _REBALANCE_SECONDS: Final = 15.0

@@ -30,8 +30,8 @@ from samerack.traffic import collect, describe, groups, streams_instances
 from samerack.traffic.collect import Offsets, plain_key
 from samerack.traffic.curve import LogExtent, bytes_between, extend
 from samerack.traffic.describe import Descriptions
-from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup, ObservedGroup
-from samerack.traffic.snapshot import Gap
+from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup
+from samerack.traffic.snapshot import Gap, ObservedGroup
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
 from samerack.traffic.streams_instances import (
     Changelog,

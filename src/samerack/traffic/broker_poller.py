@@ -20,12 +20,12 @@ from samerack.traffic import collect, describe, groups, probe
 from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.describe import Commits, Listing
-from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.groups import ListedGroup
 from samerack.traffic.lag import Timelines
 from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
 from samerack.traffic.probe import Served
 from samerack.traffic.sizes import Sampler, Sizes
-from samerack.traffic.snapshot import Flow, Gap, ObservedMember
+from samerack.traffic.snapshot import Flow, Gap, ObservedGroup, ObservedMember
 from samerack.traffic.throughput import Production
 
 _POLICIES_SECONDS: Final = 300.0
@@ -313,7 +313,7 @@ class BrokerPoller:
         """Return the partitions' owners; while members do not show them, the last known."""
         if before is not None and (group is before.group or not group.owned_known):
             return before.owners
-        return group.owners(self._keys) if group.owned_known else {}
+        return groups.owners_of(group, self._keys) if group.owned_known else {}
 
     def _placed(self, group: ObservedGroup) -> ObservedGroup:
         """Return the group with racks that brokers have, and the object of the last poll where nothing changed.

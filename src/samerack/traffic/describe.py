@@ -23,9 +23,9 @@ from samerack.common.patterns import selects
 from samerack.election.messages import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
 from samerack.traffic.gaps import answered, refused
-from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import Positions
-from samerack.traffic.snapshot import Family, Gap
+from samerack.traffic.snapshot import Family, Gap, ObservedGroup
 
 _AT_ONCE: Final = 200
 _DESCRIBED_AS: Final[Mapping[str, GroupType]] = {

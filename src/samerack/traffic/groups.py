@@ -19,7 +19,7 @@ from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions
 from samerack.settings.leading import RackSettings
 from samerack.traffic import streams_members
 from samerack.traffic.collect import KeyOf, Partition, plain_key
-from samerack.traffic.snapshot import GroupDescription, GroupKind, ObservedMember
+from samerack.traffic.snapshot import GroupKind, ObservedGroup, ObservedMember
 from samerack.traffic.streams_members import Sources, StreamsClient
 
 _IN_SEVERAL_RACKS: Final = MemberRack(rack=None, source="none", fetches_with_rack=False)
@@ -38,22 +38,11 @@ class ListedGroup:
     type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedGroup(GroupDescription):
-    """One group as last described.
-
-    `owned_known` is False while members do not show what they own; `tasks` are those of Kafka Streams, with what each
-    reads, as far as they are described.
-    """
-
-    owned_known: bool
-    tasks: Sources = ()
-
-    def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
-        """Return each partition's owner; of a share group, whose members read it together, one for all of them."""
-        if self.kind == "share":
-            return _together(self.members, key)
-        return {key(topic, number): member for member in self.members for topic, number in to_pairs(member.owned)}
+def owners_of(group: ObservedGroup, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
+    """Return each partition's owner; of a share group, whose members read it together, one for all of them."""
+    if group.kind == "share":
+        return _together(group.members, key)
+    return {key(topic, number): member for member in group.members for topic, number in to_pairs(member.owned)}
 
 
 def placed(group: ObservedGroup, racks: BrokerRacks) -> ObservedGroup:
@@ -168,7 +157,6 @@ def _by_brokers(described: Any, kind: GroupKind, members: Iterable[ObservedMembe
         state=described.group_state,
         assignor=described.assignor_name,
         members=tuple(members),
-        owned_known=True,
     )
 
 
@@ -209,7 +197,6 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts:
             )
             for raw in described.members
         ),
-        owned_known=True,
         note="" if sources or not described.members else "its topology is not initialised",
         tasks=streams_members.of_topology(described, cluster),
     )

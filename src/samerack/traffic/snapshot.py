@@ -18,7 +18,7 @@ from samerack.cluster.view import ClusterView
 from samerack.planning.members import PlanMember
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Replication
-from samerack.traffic.streams_members import StreamsClient
+from samerack.traffic.streams_members import Sources, StreamsClient
 
 Number = TypeVar("Number", int, float)
 
@@ -231,7 +231,7 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDescription:
+class ObservedGroup:
     """One group of any kind as brokers describe it.
 
     Attributes:
@@ -241,6 +241,8 @@ class GroupDescription:
         assignor: Protocol or assignor name that the group uses, "" where there is none.
         members: Its members without the agent itself.
         note: Why the group is not shown in full, or "".
+        owned_known: False while members do not show what they own.
+        tasks: Those of Kafka Streams, with what each reads, as far as they are described.
     """
 
     group: str
@@ -249,10 +251,12 @@ class GroupDescription:
     assignor: str = ""
     members: tuple[ObservedMember, ...] = ()
     note: str = ""
+    owned_known: bool = True
+    tasks: Sources = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTraffic(GroupDescription):
+class GroupTraffic(ObservedGroup):
     """One group at the end of the window, its members by id.
 
     Attributes:

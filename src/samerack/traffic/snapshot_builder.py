@@ -24,13 +24,13 @@ from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading
 from samerack.traffic.evenness import busiest, topic_share
-from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
 from samerack.traffic.positions import named
 from samerack.traffic.rates import Weights
 from samerack.traffic.snapshot import (
     BlindSpot,
     GroupTraffic,
+    ObservedGroup,
     PartitionTraffic,
     Shares,
     Uncounted,

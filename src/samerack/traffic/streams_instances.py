@@ -21,8 +21,7 @@ from samerack.protocol.errors import ProtocolError
 from samerack.protocol.streams_subscription import OFFSETS_SINCE, decode_subscription_info
 from samerack.protocol.streams_values import LATEST_OFFSET, MAX_VERSION
 from samerack.traffic import streams_members
-from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.snapshot import ObservedMember
+from samerack.traffic.snapshot import ObservedGroup, ObservedMember
 from samerack.traffic.streams_members import MemberTasks, Sources, process_of
 
 _CHANGELOG: Final = "-changelog"

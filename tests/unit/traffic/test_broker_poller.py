@@ -15,9 +15,9 @@ from samerack.traffic import collect, describe, groups
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll, Unread
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.describe import Commits, Descriptions, Listing
-from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import CommitSpans, Held, Position, Positions
-from samerack.traffic.snapshot import Gap
+from samerack.traffic.snapshot import Gap, ObservedGroup
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
 
