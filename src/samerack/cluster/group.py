@@ -148,16 +148,6 @@ class GroupView:
         return self.state == STABLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decoded:
-    """A member's subscription and assignment, as fields of `MemberView`."""
-
-    subscription: Subscription | None
-    assigned: TopicPartitions
-    given_data: bytes
-    unreadable: str | None
-
-
 def view_group(described: DescribedGroup) -> GroupView:
     """Return one group, its members in the broker's order."""
     consumer = described.protocol_type == CONSUMER
@@ -175,17 +165,18 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
     metadata = bytes(described.member_metadata) if consumer else b""
     assignment = bytes(described.member_assignment) if consumer else b""
     is_small = len(metadata) + len(assignment) <= _MAX_REMEMBERED_BYTES
-    decoded = (_decoded if is_small else _decoded.__wrapped__)(metadata, assignment)
+    decode = _decoded if is_small else _decoded.__wrapped__
+    subscription, assigned, given_data, unreadable = decode(metadata, assignment)
     return MemberView(
         id=described.member_id,
         instance_id=described.group_instance_id or None,
         client_id=described.client_id,
         client_host=described.client_host.rpartition("/")[2],  # Java's InetAddress: NAME/ADDRESS, the name often empty
-        subscription=decoded.subscription,
-        assigned=decoded.assigned,
-        unreadable=decoded.unreadable,
+        subscription=subscription,
+        assigned=assigned,
+        unreadable=unreadable,
         has_assignment=bool(described.member_assignment),
-        given_data=decoded.given_data,
+        given_data=given_data,
         record_bytes=member_bytes(
             described.member_id,
             described.group_instance_id,
@@ -196,9 +187,10 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
-def _decoded(metadata: bytes, assignment: bytes) -> _Decoded:
+def _decoded(metadata: bytes, assignment: bytes) -> tuple[Subscription | None, TopicPartitions, bytes, str | None]:
     """Decode what one member of a consumer group sent and was assigned; either may be empty.
 
+    Return subscription, partitions and user data of the assignment, and why any of it cannot be read.
     Groups are described every second and hardly change: what is remembered is also the same object, which makes
     comparing two descriptions cheap.
     """
@@ -216,7 +208,7 @@ def _decoded(metadata: bytes, assignment: bytes) -> _Decoded:
             assigned, given_data = decoded.partitions, decoded.user_data or b""
         except ProtocolError as error:
             unreadable = "; ".join(filter(None, (unreadable, f"assignment: {error}")))
-    return _Decoded(subscription=subscription, assigned=assigned, given_data=given_data, unreadable=unreadable)
+    return subscription, assigned, given_data, unreadable
 
 
 def endangers(group: GroupView) -> bool:
