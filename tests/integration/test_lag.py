@@ -1,4 +1,4 @@
-"""The lag of a real group in records is that of Kafka's own tool; tests/unit/traffic/test_timeline.py has seconds."""
+"""The lag of a real group in records is that of Kafka's own tool; tests/unit/traffic/test_lag.py has seconds."""
 
 from __future__ import annotations
 
