@@ -24,7 +24,7 @@ from samerack.traffic.groups import ListedGroup
 from samerack.traffic.lag import Timelines
 from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
 from samerack.traffic.probe import Served
-from samerack.traffic.sizes import Sampler, Sizes
+from samerack.traffic.sizes import Sizes
 from samerack.traffic.snapshot import Flow, Gap, ObservedGroup, ObservedMember
 from samerack.traffic.throughput import Production
 
@@ -109,8 +109,12 @@ class BrokerPoller:
         self.rack_aware = False
         self._keys = Keys()
         self.gaps: list[Gap] = []
-        sampler = Sampler(wire=wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
-        self.sizes = Sizes(sampler, serving=lambda partition: self._guess(partition, settings.traffic.rack or None))
+        self.sizes = Sizes(
+            wire,
+            rack=settings.traffic.rack,
+            budget_bytes=settings.traffic.sample_bytes,
+            serving=lambda partition: self._guess(partition, settings.traffic.rack or None),
+        )
 
     def poll(self, *, now: float, rack_aware: bool) -> Poll:
         """Poll everything once.

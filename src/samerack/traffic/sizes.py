@@ -8,7 +8,7 @@ one. Batch headers have offsets and sizes; nothing is decompressed and no record
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Final
 
@@ -90,47 +90,6 @@ class SamplePlace:
     until: int
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Sampler:
-    """Samples logs within a budget.
-
-    `rack` is the agent's own, "" where unknown; one cycle may read `budget_bytes`, of which some are left.
-    """
-
-    wire: Wire
-    rack: str
-    budget_bytes: int
-    _left: int = field(default=0, init=False)
-
-    def refill(self) -> None:
-        """Reset the budget for a new cycle."""
-        self._left = self.budget_bytes
-
-    def poll(
-        self, wanted: Sequence[SamplePlace], serving: Mapping[Partition, int], *, max_bytes: int = PLACE_BYTES
-    ) -> tuple[dict[SamplePlace, Stretch], list[Gap]]:
-        """Sample places, from the broker in `serving`; those that the budget does not allow are left out."""
-        questions = []
-        for place in wanted:
-            if place.partition not in serving or self._left < max_bytes:
-                continue
-            self._left -= max_bytes
-            request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self.rack, max_bytes=max_bytes)
-            questions.append(Question(broker=serving[place.partition], request=request, about=place))
-        found: dict[SamplePlace, Stretch] = {}
-        gaps: list[Gap] = []
-        for answer in answered(self.wire.ask(questions), Family.SAMPLE, gaps):
-            place = answer.question.about
-            for topic in answer.response.responses:
-                for one in topic.partitions:
-                    gaps += refused(Family.SAMPLE, str(topic.topic), one.error_code)
-                    if not one.error_code and one.records:
-                        stretch = read_stretch(one.records, place.offset, place.until)
-                        if stretch is not None:
-                            found[place] = stretch
-        return found, gaps
-
-
 _BATCH_TOPICS: Final = 64
 """This many topics per cycle are sampled for the size of their batches."""
 _BATCH_BYTES: Final = 16_384
@@ -140,9 +99,16 @@ _LATER_BYTES: Final = 32_768
 class Sizes:
     """What is known of the bytes of partitions beyond their curves."""
 
-    def __init__(self, sampler: Sampler, *, serving: Callable[[Partition], int | None]) -> None:
-        """Prepare; `serving` returns the broker that serves the agent's own rack, None where unknown."""
-        self._sampler = sampler
+    def __init__(self, wire: Wire, *, rack: str, budget_bytes: int, serving: Callable[[Partition], int | None]) -> None:
+        """Prepare.
+
+        `rack` is the agent's own, "" where unknown, and `serving` returns the broker that serves it, None where
+        unknown. Samples of one cycle have `budget_bytes` together.
+        """
+        self._wire = wire
+        self._rack = rack
+        self._budget_bytes = budget_bytes
+        self._budget_left = 0
         self._serving = serving
         self._sampled: dict[Span, float] = {}
         self._sampled_in: dict[str, int] = {}
@@ -156,25 +122,22 @@ class Sizes:
         """Sample the log for spans without a reliable curve; to be called once a cycle, before `size_of`."""
         self._sampled = {}
         self.sampled_partitions = frozenset()
-        if not self._sampler.budget_bytes:
+        if not self._budget_bytes:
             return []
-        self._sampler.refill()
+        self._budget_left = self._budget_bytes
         unsure = sorted(
             {span for span in spans if _unsure(span, curves.get(span.partition), compacted)},
             key=lambda span: (span.partition, span.first, span.end),
         )
-        serving = self._brokers(span.partition for span in unsure)
         begins = {span: _place(span, curves[span.partition]) for span in unsure}
-        found, gaps = self._sampler.poll([place for place in begins.values() if place is not None], serving)
+        found, gaps = self._sample([place for place in begins.values() if place is not None])
         # spans beyond one sample are sampled in more places: record sizes may vary
         longer = {
             span: [replace(place, offset=offset) for offset in places(found[place].end, place.until)]
             for span, place in begins.items()
             if place is not None and place in found and found[place].end < place.until
         }
-        more, missing = self._sampler.poll(
-            [place for spread in longer.values() for place in spread], serving, max_bytes=_LATER_BYTES
-        )
+        more, missing = self._sample([place for spread in longer.values() for place in spread], max_bytes=_LATER_BYTES)
         for span, place in begins.items():
             if place is not None and place in found:
                 first = found[place]
@@ -189,7 +152,7 @@ class Sizes:
 
         Producers change their batches with their load, so an old sample is of little use; many topics take turns.
         """
-        if not self._sampler.budget_bytes:
+        if not self._budget_bytes:
             return []
         widest: dict[str, Span] = {}
         for span in spans:
@@ -205,8 +168,7 @@ class Sizes:
             curve = curves.get(span.partition)
             if curve is not None and curve.extent.start <= span.first < curve.extent.end:
                 wanted.append(SamplePlace(partition=span.partition, offset=span.first, until=span.end))
-        serving = self._brokers(place.partition for place in wanted)
-        found, gaps = self._sampler.poll(wanted, serving, max_bytes=_BATCH_BYTES)
+        found, gaps = self._sample(wanted, max_bytes=_BATCH_BYTES)
         for place, stretch in found.items():
             self.batch_bytes[place.partition[0]] = stretch.size_bytes / stretch.batches
         return gaps
@@ -220,8 +182,30 @@ class Sizes:
             return sampled + bytes_between(curve, span.first, curve.extent.start)
         return bytes_between(curve, span.first, span.end)
 
-    def _brokers(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        return {one: broker for one in partitions if (broker := self._serving(one)) is not None}
+    def _sample(
+        self, wanted: Iterable[SamplePlace], *, max_bytes: int = PLACE_BYTES
+    ) -> tuple[dict[SamplePlace, Stretch], list[Gap]]:
+        """Sample places; those that the budget does not allow, and that no broker serves, are left out."""
+        questions = []
+        for place in wanted:
+            broker = self._serving(place.partition)
+            if broker is None or self._budget_left < max_bytes:
+                continue
+            self._budget_left -= max_bytes
+            request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self._rack, max_bytes=max_bytes)
+            questions.append(Question(broker=broker, request=request, about=place))
+        found: dict[SamplePlace, Stretch] = {}
+        gaps: list[Gap] = []
+        for answer in answered(self._wire.ask(questions), Family.SAMPLE, gaps):
+            place = answer.question.about
+            for topic in answer.response.responses:
+                for one in topic.partitions:
+                    gaps += refused(Family.SAMPLE, str(topic.topic), one.error_code)
+                    if not one.error_code and one.records:
+                        stretch = read_stretch(one.records, place.offset, place.until)
+                        if stretch is not None:
+                            found[place] = stretch
+        return found, gaps
 
 
 def _place(span: Span, curve: Curve) -> SamplePlace | None:

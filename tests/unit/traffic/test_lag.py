@@ -1,4 +1,4 @@
-"""The lag of groups, in which no partition hides what is known, and the timelines of logs that its seconds come from."""
+"""The lag of groups, in which no partition hides what is known, and the timelines that its seconds come from."""
 
 from __future__ import annotations
 
