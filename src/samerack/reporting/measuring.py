@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache, partial
 from typing import Final, Self
 
@@ -76,12 +75,7 @@ class Measuring:
             AgentError: No broker answers.
         """
         self._rack_aware = ask_selector(self._settings)
-        self._watch.poll()
-        end, polls = time.monotonic() + self._seconds, 1
-        while (left := end - time.monotonic()) > 0 or polls < _MIN_POLLS:
-            time.sleep(max(0.0, min(left, self._settings.traffic.poll_seconds)))
-            self._watch.poll()
-            polls += 1
+        self._watch.poll_for(self._seconds, min_polls=_MIN_POLLS)
 
     @property
     def snapshot(self) -> TrafficSnapshot:

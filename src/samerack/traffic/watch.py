@@ -235,6 +235,20 @@ class TrafficWatch(Service):
         self._last_reported = gaps
         return snapshot
 
+    def poll_for(self, seconds: float, *, min_polls: int = 1) -> TrafficSnapshot:
+        """Poll on the caller's thread for this time after the first poll, and at least so many times.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        snapshot = self.poll()
+        end, polls = time.monotonic() + seconds, 1
+        while (left := end - time.monotonic()) > 0 or polls < min_polls:
+            time.sleep(max(0.0, min(left, self._settings.poll_seconds)))
+            snapshot = self.poll()
+            polls += 1
+        return snapshot
+
     def _selector(self) -> tuple[bool | None, tuple[Gap, ...]]:
         try:
             return self._rack_aware(), ()
@@ -292,11 +306,6 @@ def observe(settings: Settings, *, seconds: float) -> TrafficSnapshot:
     rack_aware = ask_selector(settings)
     watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=rack_aware)
     try:
-        until = time.monotonic() + seconds
-        snapshot = watch.poll()
-        while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, settings.traffic.poll_seconds))
-            snapshot = watch.poll()
-        return snapshot
+        return watch.poll_for(seconds)
     finally:
         watch.close()
