@@ -31,8 +31,15 @@ from samerack.traffic.snapshot import (
     TrafficSnapshot,
     Volume,
 )
-from samerack.traffic.statistics import MAX_BYTES, MeasuredElsewhereError, parse
-from samerack.traffic.watch import ScrapeError, pick, received_by_client, scrape
+from samerack.traffic.statistics import (
+    MAX_BYTES,
+    MeasuredElsewhereError,
+    ScrapeError,
+    parse,
+    pick,
+    received_by_client,
+    scrape,
+)
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
 from tests.unit.waiting import LONGEST_SECONDS
