@@ -140,11 +140,11 @@ class BrokerPoller:
 
     def _before_first_commits(self, poll: Poll) -> dict[Partition, Offsets]:
         """Return the logs of the last poll of those partitions that a group has committed since for the first time."""
-        groups, logs = self.state.groups, self.state.logs
+        before, logs = self.state.groups, self.state.logs
         return {
             partition: logs[partition]
             for name, one in poll.items()
-            for partition in one.committed.keys() - (groups[name].positions.keys() if name in groups else ())
+            for partition in one.committed.keys() - (before[name].positions.keys() if name in before else ())
             if partition in logs
         }
 
