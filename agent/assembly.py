@@ -31,7 +31,7 @@ from samerack.agent.streams.service import StreamsService
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.group_type import GroupTypes
+from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
@@ -51,8 +51,7 @@ from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.series import SeriesLimits, topic_names
+from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
 from samerack.traffic.watch import TrafficWatch
 
 if TYPE_CHECKING:

@@ -17,8 +17,16 @@ from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.policy.back_off import BackOff
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.cluster.broker_configs import NO_LIMIT
-from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, no_room_reason, topics_of
-from samerack.cluster.group_record import GUEST_BYTES, record_bytes, too_large_reason
+from samerack.cluster.group import (
+    CONSUMER,
+    EMPTY_STATES,
+    GUEST_BYTES,
+    GroupView,
+    no_room_reason,
+    record_bytes,
+    too_large_reason,
+    topics_of,
+)
 from samerack.cluster.joining import foreign, foreign_protocol, refusal
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning.coverage import (

@@ -17,9 +17,18 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster.group import GroupView, MemberView, member_key, topics_of
+from samerack.cluster.group import (
+    LIMIT_KEY,
+    OFFSETS_TOPIC,
+    GroupView,
+    MemberView,
+    member_bytes,
+    member_key,
+    record_bytes,
+    too_large_reason,
+    topics_of,
+)
 from samerack.cluster.group_member import Joined
-from samerack.cluster.group_record import LIMIT_KEY, OFFSETS_TOPIC, member_bytes, record_bytes, too_large_reason
 from samerack.cluster.racks import NO_HOSTS, Hosts, client_id_of
 from samerack.cluster.view import SettledCluster
 from samerack.cluster.watch import ClusterWatch

@@ -17,9 +17,9 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.agent.policy.requests import RebalanceRequest
+from samerack.cluster.errors import explained
 from samerack.cluster.group import GroupView
 from samerack.cluster.racks import Hosts
-from samerack.cluster.refusals import explained
 from samerack.cluster.view import SettledCluster
 from samerack.common.words import when
 from samerack.events import EventLog

@@ -1,6 +1,6 @@
 """The agent's position in the join order of a group that another member leads: next to lead if that is safe.
 
-`cluster.member_order` decides which position is good. Here a static membership gets new member ids until its position
+`cluster.joining` decides which position is good. Here a static membership gets new member ids until its position
 is good, which causes no rebalance. The agent never keeps partitions.
 """
 
@@ -17,7 +17,7 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
-from samerack.cluster.member_order import (
+from samerack.cluster.joining import (
     SOUND_PROTOCOLS,
     ahead,
     counts_agents,

@@ -30,9 +30,9 @@ from samerack.agent.policy.requests import Wish
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.assignors.problem import AssignmentError
 from samerack.cluster.client import SharedClient
+from samerack.cluster.errors import explained, is_refusal
 from samerack.cluster.group_member import EndedError
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.refusals import explained, is_refusal
 from samerack.common.attempts import REQUESTS, Attempts
 from samerack.common.errors import AgentError
 from samerack.common.shared_threads import Rest, SharedService, SharedThreads

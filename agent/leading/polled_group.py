@@ -15,10 +15,10 @@ from samerack.agent.group_status import INSIDE, OBSERVING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.cluster.errors import is_refusal
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_member import EndedError
-from samerack.cluster.member_order import is_first
-from samerack.cluster.refusals import is_refusal
+from samerack.cluster.joining import is_first
 
 _RESTING_SHARE: Final = 5
 """A group that needs nothing is polled this many times less often."""

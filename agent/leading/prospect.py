@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from samerack.cluster.group import EAGER, GroupView, no_room_reason
-from samerack.cluster.joining import refusal
-from samerack.cluster.member_order import SOUND_PROTOCOLS
+from samerack.cluster.joining import SOUND_PROTOCOLS, refusal
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 

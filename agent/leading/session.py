@@ -23,8 +23,7 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
 from samerack.cluster.group_member import EndedError
-from samerack.cluster.joining import foreign, unsound
-from samerack.cluster.member_order import is_led_unknowingly
+from samerack.cluster.joining import foreign, is_led_unknowingly, unsound
 from samerack.planning.coverage import denied_topics_reason, unreadable_member_reason
 
 TURN_SECONDS: Final = 0.2

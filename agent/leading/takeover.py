@@ -21,8 +21,7 @@ from samerack.agent.leading.progress import Gain
 from samerack.agent.leading.rebalance_evaluator import Evaluation, PolicyStatus
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.cluster.group import EAGER, GroupView, MemberView
-from samerack.cluster.joining import foreign
-from samerack.cluster.member_order import ahead, places_share
+from samerack.cluster.joining import ahead, foreign, places_share
 from samerack.common import words
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings

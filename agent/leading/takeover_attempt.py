@@ -29,7 +29,7 @@ from samerack.agent.leading.takeover import (
     parties_of,
 )
 from samerack.cluster.group import GroupView, MemberView
-from samerack.cluster.member_order import ahead
+from samerack.cluster.joining import ahead
 
 # The states of a takeover: in each step, what may happen, what the agent then does, and the step after it.
 #

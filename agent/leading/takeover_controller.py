@@ -36,7 +36,7 @@ from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.agent.policy import Reason
 from samerack.agent.policy.requests import RebalanceRequest
 from samerack.cluster.group import GroupView, MemberView
-from samerack.cluster.member_order import ahead
+from samerack.cluster.joining import ahead
 from samerack.common import words
 from samerack.settings.leading import LeadingSettings
 

@@ -20,7 +20,7 @@ from samerack.planning.planner import Plan
 from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.production import Rates as UncertainRates
+from samerack.traffic.throughput import Rates as UncertainRates
 from samerack.traffic.weights import WeightBook
 
 

@@ -32,8 +32,8 @@ from samerack.agent.web import client_reports as traffic_web
 from samerack.agent.web.server import WebServer
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.metrics import TrafficMetrics
+from samerack.traffic.snapshot import LowerBound
 from samerack.traffic.watch import TrafficWatch
 
 LIVE_SECONDS: Final = 60.0

@@ -8,7 +8,7 @@ from typing import Final
 
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.jvm import own_jar
-from samerack.cluster.server_assignors import LINE
+from samerack.cluster.broker_configs import LINE
 
 SETTING: Final[Mapping[str, str]] = dict([LINE.split("=", 1)])
 """The line of the brokers' configuration."""

@@ -13,7 +13,7 @@ from lab.sandbox.admin import wait_until
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
-from samerack.cluster.server_assignors import LINE
+from samerack.cluster.broker_configs import LINE
 from tests.integration.new_protocol import SPREAD, assignor, join
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 from tests.integration.shared_cluster import QUICK

@@ -1,4 +1,4 @@
-"""The lag of a real group in records is that of Kafka's own tool; tests/unit/traffic/test_timeline.py has seconds."""
+"""The lag of a real group in records is that of Kafka's own tool; tests/unit/traffic/test_lag.py has seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from lab.sandbox.commands import samerack_json
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
-from samerack.traffic.lower_bound import LowerBound
+from samerack.traffic.snapshot import LowerBound
 from tests.integration.guest import consumer_groups, set_offsets
 from tests.integration.poller import Poller, named, settings_for
 from tests.integration.scenario import Scenario

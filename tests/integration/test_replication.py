@@ -13,8 +13,9 @@ from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import RACKS, KafkaCluster
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.wire import Wire
-from samerack.traffic import cluster_logs, collect
+from samerack.traffic import collect
 from samerack.traffic.log_growth import Copied, Logs, copied, first_growth, growth
+from samerack.traffic.replication import poll_all_logs
 from tests.integration.poller import settings_for
 
 _VALUE = bytes(10_000)
@@ -41,7 +42,7 @@ def test_followers_hold_what_was_measured(cluster: KafkaCluster, placed: str) ->
     """For each pair of racks the measured bytes are those of the followers' logs, and producers' what was sent."""
     brokers = sorted(RACKS)
     with closing(Wire(for_kafka_python(settings_for(cluster).kafka))) as wire:
-        before, gaps = cluster_logs.poll(wire, brokers, {}, {})
+        before, gaps = poll_all_logs(wire, brokers, {}, {})
         assert before is not None
         assert gaps == []
         _send(cluster, placed)
@@ -60,7 +61,7 @@ def test_followers_hold_what_was_measured(cluster: KafkaCluster, placed: str) ->
             ),
             "followers have all records",
         )
-        after, gaps = cluster_logs.poll(wire, brokers, {}, {})
+        after, gaps = poll_all_logs(wire, brokers, {}, {})
         assert after is not None
         assert gaps == []
         expected: dict[tuple[str, str], float] = defaultdict(float)

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from samerack.cli.asking import AgentPlace, MeasureOption, WindowOption, figures, live, place
-from samerack.cluster.server_assignors import ASSIGNOR
+from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError, SettingsError

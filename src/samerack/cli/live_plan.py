@@ -20,10 +20,9 @@ from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
 from samerack.cli.plan_subject import how_led, subject_of
-from samerack.cluster.broker_configs import read_broker_configs
+from samerack.cluster.broker_configs import ASSIGNOR, read_broker_configs
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import read_metadata
-from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError

@@ -13,14 +13,13 @@ from samerack.agent.leading.admission import is_settled
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.prospect import prospect
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.broker_configs import read_broker_configs
+from samerack.cluster.broker_configs import ServerAssignors, from_values, read_broker_configs
 from samerack.cluster.client import connect
+from samerack.cluster.errors import explained
 from samerack.cluster.group import CONSUMER, GroupView
-from samerack.cluster.group_type import GroupTypes
+from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
-from samerack.cluster.refusals import explained
-from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.patterns import exactly
@@ -29,7 +28,8 @@ from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
 from samerack.settings.all_settings import Settings
 from samerack.traffic.describe import described, listed
-from samerack.traffic.groups import ObservedGroup, managed
+from samerack.traffic.groups import managed
+from samerack.traffic.snapshot import ObservedGroup
 
 _CONSUMER_TYPE: Final = "consumer"
 _REBALANCE_SECONDS: Final = 15.0

@@ -30,19 +30,20 @@ from samerack.traffic import collect, describe, groups, streams_instances
 from samerack.traffic.collect import Offsets, plain_key
 from samerack.traffic.curve import LogExtent, bytes_between, extend
 from samerack.traffic.describe import Descriptions
-from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup, ObservedGroup
-from samerack.traffic.snapshot import Gap
+from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup
+from samerack.traffic.snapshot import Gap, ObservedGroup
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
-from samerack.traffic.streams_changelogs import (
+from samerack.traffic.streams_instances import (
     Changelog,
+    Instances,
     KnownBy,
+    Unknown,
     changelog_topics,
     given_sources,
     match,
     topics_read,
 )
-from samerack.traffic.streams_instances import Instances, Unknown
-from samerack.traffic.streams_tasks import Sources
+from samerack.traffic.streams_members import Sources
 
 _REBALANCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.25

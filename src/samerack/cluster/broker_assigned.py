@@ -24,7 +24,7 @@ from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeRe
 from kio.schema.types import GroupId
 from kio.serial import entity_reader, entity_writer
 
-from samerack.cluster.raw_request import RawRequest
+from samerack.cluster.wire import RawRequest
 
 MESSAGES: Final[Mapping[str, tuple[type[Any], type[Any]]]] = {
     "consumer": (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),

@@ -18,7 +18,7 @@ from kafka.net.selector import NetworkSelector
 from samerack.auth.bearer import TokenError
 from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unadvertised
-from samerack.cluster.refusals import refusal
+from samerack.cluster.errors import refusal
 from samerack.common.attempts import REFUSALS, Attempts
 from samerack.common.errors import AgentError, RefusedError, one_line
 

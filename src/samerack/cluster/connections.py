@@ -28,9 +28,8 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import MetadataRequest
 
 from samerack.auth.kafka_config import tls_context
-from samerack.cluster.errors import NotAcceptedError
+from samerack.cluster.errors import NotAcceptedError, refusal
 from samerack.cluster.names import LOOKUPS, PROXY_URL, TlsSocket
-from samerack.cluster.refusals import refusal
 from samerack.common.attempts import REFUSALS, REQUESTS, Attempts, RetryPauses
 from samerack.common.errors import one_line
 
@@ -168,7 +167,7 @@ class Connections:
             await self._net.sleep(pause)
         try:
             await self._ask_for_brokers(self.least_loaded_node())
-        except kafka_errors.KafkaError:
+        except Exception:  # tokens raise errors of their own
             self._refreshes.failed()
             raise
         self._refreshes.succeeded()

@@ -2,6 +2,11 @@
 
 The order matters: when the leader leaves, the coordinator makes the first listed member the next leader. Metadata and
 assignments are read leniently: a member whose bytes cannot be decoded is included with the reason, never dropped.
+
+The coordinator keeps all subscriptions and assignments of a classic group in one record of `__consumer_offsets`, which
+the leader's SyncGroup writes. Beyond `max.message.bytes` of that topic brokers answer all members with an unknown
+error, at which Java's consumers end (KAFKA-3590). Sizes here are upper bounds of `GroupMetadataValue` version 3 with
+its batch, uncompressed; a few hundred bytes more than brokers count.
 """
 
 from __future__ import annotations
@@ -11,10 +16,53 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Protocol
 
-from samerack.cluster.group_record import member_bytes
 from samerack.protocol.consumer import decode_assignment, decode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.values import Subscription, TopicPartitions, no_partitions
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+LIMIT_KEY: Final = "max.message.bytes"
+_RECORD_BYTES: Final = 256
+"""For the batch's header (61), the record's lengths, and the fields of the group that have a fixed size."""
+_MEMBER_BYTES: Final = 32
+"""For a member's timeouts and the lengths of its fields (24)."""
+_NAMES_BYTES: Final = 160
+"""For client id and host of a member that no description of the group has shown."""
+GUEST_BYTES: Final = 512
+"""For the agent's own member: a subscription without topics, and its names."""
+
+
+def member_bytes(member_id: str, instance_id: str | None, client: tuple[str, str] | None, content: int) -> int:
+    """Return what a member adds to the record.
+
+    Args:
+        member_id: Its id.
+        instance_id: Its `group.instance.id`, or None.
+        client: Its client id and host; None if they are not known.
+        content: Bytes of its subscription and its assignment.
+    """
+    names = _NAMES_BYTES if client is None else _text(client[0]) + _text(client[1])
+    return _MEMBER_BYTES + _text(member_id) + _text(instance_id or "") + names + content
+
+
+def record_bytes(group: str, members: Iterable[int]) -> int:
+    """Return the size of the record of a group whose members add so much each."""
+    return _RECORD_BYTES + 2 * _text(group) + sum(members)
+
+
+def too_large_reason(size: int, limit: int | None) -> str:
+    """Return why a record of this size cannot be written, and what to set; empty if it can, or if that is not known."""
+    if limit is None or size <= limit:
+        return ""
+    return (
+        f"the group's record in {OFFSETS_TOPIC} would have {size} bytes, and {LIMIT_KEY} of that topic is {limit}: "
+        "brokers would answer all members with an unknown error (KAFKA-3590); raise it, or use fewer members or topics"
+    )
+
+
+def _text(text: str) -> int:
+    return len(text.encode())
+
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumer groups; Connect and others use other types."""
@@ -100,16 +148,6 @@ class GroupView:
         return self.state == STABLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decoded:
-    """A member's subscription and assignment, as fields of `MemberView`."""
-
-    subscription: Subscription | None
-    assigned: TopicPartitions
-    given_data: bytes
-    unreadable: str | None
-
-
 def view_group(described: DescribedGroup) -> GroupView:
     """Return one group, its members in the broker's order."""
     consumer = described.protocol_type == CONSUMER
@@ -127,17 +165,18 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
     metadata = bytes(described.member_metadata) if consumer else b""
     assignment = bytes(described.member_assignment) if consumer else b""
     is_small = len(metadata) + len(assignment) <= _MAX_REMEMBERED_BYTES
-    decoded = (_decoded if is_small else _decoded.__wrapped__)(metadata, assignment)
+    decode = _decoded if is_small else _decoded.__wrapped__
+    subscription, assigned, given_data, unreadable = decode(metadata, assignment)
     return MemberView(
         id=described.member_id,
         instance_id=described.group_instance_id or None,
         client_id=described.client_id,
         client_host=described.client_host.rpartition("/")[2],  # Java's InetAddress: NAME/ADDRESS, the name often empty
-        subscription=decoded.subscription,
-        assigned=decoded.assigned,
-        unreadable=decoded.unreadable,
+        subscription=subscription,
+        assigned=assigned,
+        unreadable=unreadable,
         has_assignment=bool(described.member_assignment),
-        given_data=decoded.given_data,
+        given_data=given_data,
         record_bytes=member_bytes(
             described.member_id,
             described.group_instance_id,
@@ -148,9 +187,10 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
-def _decoded(metadata: bytes, assignment: bytes) -> _Decoded:
+def _decoded(metadata: bytes, assignment: bytes) -> tuple[Subscription | None, TopicPartitions, bytes, str | None]:
     """Decode what one member of a consumer group sent and was assigned; either may be empty.
 
+    Return subscription, partitions and user data of the assignment, and why any of it cannot be read.
     Groups are described every second and hardly change: what is remembered is also the same object, which makes
     comparing two descriptions cheap.
     """
@@ -168,7 +208,7 @@ def _decoded(metadata: bytes, assignment: bytes) -> _Decoded:
             assigned, given_data = decoded.partitions, decoded.user_data or b""
         except ProtocolError as error:
             unreadable = "; ".join(filter(None, (unreadable, f"assignment: {error}")))
-    return _Decoded(subscription=subscription, assigned=assigned, given_data=given_data, unreadable=unreadable)
+    return subscription, assigned, given_data, unreadable
 
 
 def endangers(group: GroupView) -> bool:

@@ -16,10 +16,9 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from samerack.cluster.coordinators import MAX_GROUPS_PER_REQUEST, Coordinators
 from samerack.cluster.errors import COORDINATOR_MOVED
 from samerack.cluster.group import EMPTY_STATES, GroupView, view_group
-from samerack.cluster.group_questions import describe_groups, to_coordinators
+from samerack.cluster.group_questions import MAX_GROUPS_PER_REQUEST, Coordinators, describe_groups, to_coordinators
 from samerack.cluster.wire import Wire
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service

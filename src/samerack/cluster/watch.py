@@ -15,9 +15,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from samerack.cluster.broker_configs import read_broker_configs, read_record_limit
+from samerack.cluster.broker_configs import ServerAssignors, from_values, read_broker_configs, read_record_limit
 from samerack.cluster.metadata import read_metadata
-from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.versions import BrokerVersions
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire

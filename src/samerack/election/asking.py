@@ -11,9 +11,8 @@ from functools import partial
 from kafka import errors as kafka_errors
 
 from samerack.cluster.client import ClusterClient
-from samerack.cluster.coordinators import MAX_GROUPS_PER_REQUEST, Coordinators
 from samerack.cluster.group import DescribedGroup
-from samerack.cluster.group_questions import describe_groups, to_coordinators
+from samerack.cluster.group_questions import MAX_GROUPS_PER_REQUEST, Coordinators, describe_groups, to_coordinators
 from samerack.cluster.wire import ask
 
 Answer = DescribedGroup | Exception

@@ -13,8 +13,7 @@ from typing import Final, TypedDict
 
 from samerack.common.answers import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
-from samerack.traffic.lower_bound import LowerBound
-from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
+from samerack.traffic.snapshot import GroupTraffic, LowerBound, ObservedMember, PartitionTraffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

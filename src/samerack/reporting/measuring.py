@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache, partial
 from typing import Final, Self
 
-from samerack.cluster.broker_configs import ask_configs, ask_selector, max_size_of
-from samerack.cluster.server_assignors import assignors_of
+from samerack.cluster.broker_configs import ask_configs, ask_selector, assignors_of, max_size_of
 from samerack.common.patterns import EVERY
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
@@ -77,12 +75,7 @@ class Measuring:
             AgentError: No broker answers.
         """
         self._rack_aware = ask_selector(self._settings)
-        self._watch.poll()
-        end, polls = time.monotonic() + self._seconds, 1
-        while (left := end - time.monotonic()) > 0 or polls < _MIN_POLLS:
-            time.sleep(max(0.0, min(left, self._settings.traffic.poll_seconds)))
-            self._watch.poll()
-            polls += 1
+        self._watch.poll_for(self._seconds, min_polls=_MIN_POLLS)
 
     @property
     def snapshot(self) -> TrafficSnapshot:

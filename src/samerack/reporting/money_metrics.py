@@ -16,7 +16,7 @@ from samerack.reporting.ledger import Ledger
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
 from samerack.traffic.log_growth import RackPair
-from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
+from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
 
 _VERDICT_SECONDS: Final = 60.0
 """Findings of a scrape may be this old: a verdict over thousands of groups takes longer than a scrape should."""

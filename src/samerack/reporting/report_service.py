@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from samerack.cluster.server_assignors import ServerAssignors
+from samerack.cluster.broker_configs import ServerAssignors
 from samerack.common.money import PriceTable
 from samerack.events import EventLog
 from samerack.events.history import TrafficHistory

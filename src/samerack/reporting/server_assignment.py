@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from samerack.cluster.server_assignors import ASSIGNOR, LINE, ServerAssignors
+from samerack.cluster.broker_configs import ASSIGNOR, LINE, ServerAssignors
 from samerack.common.money import per_month
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
 from samerack.reporting.serving import MIN_SHARE

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from samerack.assignors.streams.configs import Strategy
+from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.cluster.group import CONSUMER, EAGER, GroupView, MemberView, no_room_reason
 from samerack.cluster.joining import refusal
-from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common.records import FOLLOWING, LEADING
 from samerack.protocol.values import Subscription
 from samerack.reporting.baseline import counted_apart

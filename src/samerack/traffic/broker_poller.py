@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.view import NO_LEADER, ClusterView, NoRack
@@ -20,18 +20,61 @@ from samerack.traffic import collect, describe, groups, probe
 from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.describe import Commits, Listing
-from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.groups import ListedGroup
+from samerack.traffic.lag import Timelines
 from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
 from samerack.traffic.probe import Served
-from samerack.traffic.production import Production
-from samerack.traffic.sample import Sampler
 from samerack.traffic.sizes import Sizes
-from samerack.traffic.snapshot import Gap, ObservedMember
-from samerack.traffic.timeline import Timelines
+from samerack.traffic.snapshot import Flow, Gap, ObservedGroup, ObservedMember
+from samerack.traffic.throughput import Production
 
 _POLICIES_SECONDS: Final = 300.0
 _MISSED_POLLS: Final = 2
 """A group that is not listed is gone after so many polls that all brokers answered."""
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupReading:
+    """What one cycle knows of one group; of what its poll misses, what the last one knew.
+
+    Attributes:
+        group: Its description.
+        owners: The owner of each partition; while members do not show them, the last known.
+        committed: The commits; the last known ones where they could not be requested this time.
+        commits: What this poll shows of the commits; None where they could not be requested.
+        never_has_members: Whether, by its listing, what commits to it reads on its own, or copies offsets.
+        missed: In how many polls in a row no broker listed it, while all answered.
+        with_epochs: Whether some commit had a leader epoch, as far as was seen.
+        without_epochs: Whether some member commits without.
+        spans: What was read since the last poll.
+        counted: The volumes of that.
+        flows: The volumes in the window.
+        is_whole: Whether a whole time between two commits was measured.
+        exact_members: Ids of the members whose clients count their bytes; what others read is estimated.
+    """
+
+    group: ObservedGroup
+    owners: Mapping[Partition, ObservedMember]
+    committed: Mapping[Partition, int]
+    commits: Commits | None = None
+    never_has_members: bool = False
+    missed: int = 0
+    with_epochs: bool = False
+    without_epochs: bool = False
+    spans: CommitSpans = field(default_factory=CommitSpans)
+    counted: tuple[Flow, ...] = ()
+    flows: tuple[Flow, ...] = ()
+    is_whole: bool = False
+    exact_members: frozenset[str] = frozenset()
+
+    @property
+    def positions(self) -> Positions:
+        """Where the group was in each partition at this poll."""
+        return self.spans.positions or {}
+
+
+Poll: TypeAlias = dict[str, GroupReading]
+"""What one cycle knows of each group."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,15 +83,7 @@ class CycleState:
 
     at: float | None = None
     cluster: ClusterView = field(default_factory=lambda: ClusterView(brokers={}, topics={}))
-    groups: dict[str, ObservedGroup] = field(default_factory=dict)
-    owners: dict[str, dict[Partition, ObservedMember]] = field(default_factory=dict)
-    positions: dict[str, Positions] = field(default_factory=dict)
-    missed: dict[str, int] = field(default_factory=dict)
-    """In how many polls in a row no broker listed a group, while all answered."""
-    with_epochs: set[str] = field(default_factory=set)
-    """Groups in which some commit had a leader epoch."""
-    without_epochs: set[str] = field(default_factory=set)
-    """Groups in which some member commits without."""
+    groups: Poll = field(default_factory=dict)
     logs: dict[Partition, Offsets] = field(default_factory=dict)
     stable: dict[Partition, int] = field(default_factory=dict)
     curves: dict[Partition, Curve] = field(default_factory=dict)
@@ -57,17 +92,6 @@ class CycleState:
     policies: dict[str, TopicPolicy] = field(default_factory=dict)
     policies_at: float = float("-inf")
     policy_gaps: list[Gap] = field(default_factory=list)
-
-
-@dataclass(slots=True, kw_only=True)
-class Poll:
-    """Everything that one cycle reads from the brokers; of groups that it misses, what the last one read."""
-
-    listed: dict[str, ListedGroup]
-    groups: dict[str, ObservedGroup]
-    owners: dict[str, dict[Partition, ObservedMember]]
-    commits: Commits
-    spans: dict[str, CommitSpans] = field(default_factory=dict)
 
 
 class BrokerPoller:
@@ -82,11 +106,15 @@ class BrokerPoller:
         self.timelines = Timelines()
         self.production = Production()
         self._logs_at: float | None = None
-        self._rack_aware = False
+        self.rack_aware = False
         self._keys = Keys()
         self.gaps: list[Gap] = []
-        sampler = Sampler(wire=wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
-        self.sizes = Sizes(sampler, serving=lambda partition: self._guess(partition, settings.traffic.rack or None))
+        self.sizes = Sizes(
+            wire,
+            rack=settings.traffic.rack,
+            budget_bytes=settings.traffic.sample_bytes,
+            serving=lambda partition: self._guess(partition, settings.traffic.rack or None),
+        )
 
     def poll(self, *, now: float, rack_aware: bool) -> Poll:
         """Poll everything once.
@@ -94,50 +122,52 @@ class BrokerPoller:
         Raises:
             AgentError: No broker can be reached at all.
         """
-        self.gaps, self._rack_aware = [], rack_aware
+        self.gaps, self.rack_aware = [], rack_aware
         poll = self._poll_groups()
         led, logs_before = self._led(poll), self._before_first_commits(poll)
         self._poll_policies(now=now)
-        self._poll_logs(led, now=now, unread=Unread(self.state.positions, poll.commits.offsets))
-        self._poll_stable(poll.commits.offsets)
+        self._poll_logs(led, now=now, unread=Unread(self.state.groups, poll))
+        self._poll_stable(poll)
         self._poll_serving(poll, now=now)
-        poll.spans = self._spans(poll, logs_before, now=now)
+        self._find_spans(poll, logs_before, now=now)
         self._sample_logs(poll)
         return poll
 
     def _led(self, poll: Poll) -> dict[int, list[Partition]]:
         """Return the partitions that groups own or have committed, by leader."""
-        wanted = {
-            partition for group in poll.groups for partition in (*poll.owners[group], *self.committed(poll, group))
-        }
+        wanted = {partition for one in poll.values() for partition in (*one.owners, *one.committed)}
         return collect.leaders(self.state.cluster, sorted(wanted))
 
     def _before_first_commits(self, poll: Poll) -> dict[Partition, Offsets]:
         """Return the logs of the last poll of those partitions that a group has committed since for the first time."""
-        positions, logs = self.state.positions, self.state.logs
+        before, logs = self.state.groups, self.state.logs
         return {
             partition: logs[partition]
-            for name, offsets in poll.commits.offsets.items()
-            for partition in offsets.keys() - positions.get(name, {}).keys()
+            for name, one in poll.items()
+            for partition in one.committed.keys() - (before[name].positions.keys() if name in before else ())
             if partition in logs
         }
 
     def done(self, poll: Poll, now: float | None) -> None:
-        """Store a poll for the next one, whose spans begin at `now`."""
-        state = self.state
-        state.at, state.groups, state.owners = now, poll.groups, poll.owners
-        state.positions = {name: spans.positions for name, spans in poll.spans.items() if spans.positions is not None}
+        """Store a poll for the next one, whose spans begin at `now`; what that does not need is dropped."""
+        self.state.at = now
+        self.state.groups = {
+            name: GroupReading(
+                group=one.group,
+                owners=one.owners,
+                committed={},
+                missed=one.missed,
+                with_epochs=one.with_epochs,
+                without_epochs=one.without_epochs,
+                spans=CommitSpans(positions=one.spans.positions),
+            )
+            for name, one in poll.items()
+        }
 
     def forget(self) -> None:
         """Forget all polls, as before the first one."""
         self.state, self.timelines = CycleState(), Timelines()
         self._logs_at, self._keys = None, Keys()
-
-    def committed(self, poll: Poll, group: str) -> Mapping[Partition, int]:
-        """Return a group's commits; the last known ones where they could not be requested this time."""
-        if (offsets := poll.commits.offsets.get(group)) is not None:
-            return offsets
-        return {partition: one.committed for partition, one in self.state.positions.get(group, {}).items()}
 
     def serving(self, partition: Partition, member: ObservedMember | None) -> int | None:
         """Return the broker that serves a member, or the leader without a member; None where unknown."""
@@ -151,7 +181,7 @@ class BrokerPoller:
     def _guess(self, partition: Partition, rack: str | None) -> int | None:
         """Return the broker that serves a rack by the rule; None where there is none, or the partition is unknown."""
         view = self.state.cluster.partition(*partition)
-        return None if view is None else probe.guess(self.state.cluster, view, rack, rack_aware=self._rack_aware)
+        return None if view is None else probe.guess(self.state.cluster, view, rack, rack_aware=self.rack_aware)
 
     def rack_of(self, broker: int | None) -> str:
         """Return the rack of a broker, "" where unknown."""
@@ -178,54 +208,82 @@ class BrokerPoller:
             },
         )
         self.gaps += described.gaps
-        commits = describe.committed(self._wire, listed.values(), self._keys, before=state.positions)
-        self.gaps += commits.gaps
-        known = listed.keys() | missed.keys()
-        state.with_epochs = state.with_epochs & known | commits.with_epochs
-        state.without_epochs &= known
-        found = described.groups
+        before = {name: one.positions for name, one in state.groups.items()}
+        commits, gaps = describe.committed(self._wire, listed.values(), self._keys, before=before)
+        self.gaps += gaps
+        found = [*described.groups, *(state.groups[name].group for name in missed)]
         topics = {topic for group in found for member in group.members for topic in member.topics}
-        topics |= {topic for offsets in commits.offsets.values() for topic, _ in offsets}
-        topics |= {topic for name in missed for topic, _ in state.positions.get(name, ())}
-        topics |= {topic for group in missed.values() for member in group.members for topic in member.topics}
+        topics |= {topic for one in commits.values() for topic, _ in one.offsets}
+        topics |= {topic for name in missed for topic, _ in before[name]}
         topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
         self._poll_topics(topics)
         streams = (groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams)
         # once more: only now the replicas are known, which show whether a broker is away
-        observed = {group.group: self._placed(group) for group in (*found, *streams, *missed.values())}
+        observed = {group.group: self._placed(group) for group in (*found, *streams)}
         observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
-        owners = {name: self._owners(group) for name, group in observed.items()}
-        return Poll(listed=listed, groups=observed, owners=owners, commits=commits)
-
-    def _missed(self, listing: Listing) -> dict[str, ObservedGroup]:
-        """Return the groups that no broker lists at present: they are gone when all have answered so twice.
-
-        A coordinator that is starting or out of reach hides its groups for seconds.
-        """
-        state = self.state
-        all_answered = state.cluster.brokers.keys() <= listing.brokers
-        counts = {name: state.missed.get(name, 0) + all_answered for name in state.groups if name not in listing.groups}
-        state.missed = {name: count for name, count in counts.items() if count < _MISSED_POLLS}
-        return {name: state.groups[name] for name in state.missed}
-
-    def _spans(self, poll: Poll, logs_before: Mapping[Partition, Offsets], *, now: float) -> dict[str, CommitSpans]:
-        state = self.state
-        # a member that stayed has committed it itself: no tool can while the group has members
-        state.without_epochs |= {
-            name
-            for name, bare in poll.commits.bare.items()
-            for partition in bare
-            if (owner := poll.owners.get(name, {}).get(partition)) is not None
-            and (before := state.owners.get(name, {}).get(partition)) is not None
-            and owner.id == before.id
+        return {
+            name: self._reading(group, listed.get(name), commits.get(name), missed=missed.get(name, 0))
+            for name, group in observed.items()
         }
-        return {name: self._spans_of(name, poll, logs_before, now=now) for name in poll.owners}
 
-    def _spans_of(self, name: str, poll: Poll, logs_before: Mapping[Partition, Offsets], *, now: float) -> CommitSpans:
-        state, owners, listed = self.state, poll.owners[name], poll.listed.get(name)
-        offsets = poll.commits.offsets.get(name)
-        if offsets is None:
-            return CommitSpans(positions=state.positions.get(name))
+    def _missed(self, listing: Listing) -> dict[str, int]:
+        """Return the groups that no broker lists at present, and in how many polls: with two they are gone.
+
+        Only polls that all brokers have answered count. A coordinator that is starting or out of reach hides its groups
+        for seconds.
+        """
+        all_answered = self.state.cluster.brokers.keys() <= listing.brokers
+        counts = {
+            name: one.missed + all_answered for name, one in self.state.groups.items() if name not in listing.groups
+        }
+        return {name: count for name, count in counts.items() if count < _MISSED_POLLS}
+
+    def _reading(
+        self, group: ObservedGroup, listed: ListedGroup | None, commits: Commits | None, *, missed: int
+    ) -> GroupReading:
+        """Return what is known of a group before the logs are polled."""
+        before = self.state.groups.get(group.group)
+        owners = self._owners(group, before)
+        committed: Mapping[Partition, int] = {}
+        if commits is not None:
+            committed = commits.offsets
+        elif before is not None:
+            committed = {partition: one.committed for partition, one in before.positions.items()}
+        return GroupReading(
+            group=group,
+            owners=owners,
+            committed=committed,
+            commits=commits,
+            never_has_members=listed is not None and not listed.protocol_type and not owners,
+            missed=missed,
+            with_epochs=(before is not None and before.with_epochs) or (commits is not None and commits.with_epochs),
+            without_epochs=before is not None and before.without_epochs,
+        )
+
+    def _find_spans(self, poll: Poll, logs_before: Mapping[Partition, Offsets], *, now: float) -> None:
+        for name, one in poll.items():
+            before = self.state.groups.get(name)
+            if one.commits is None:
+                one.spans = CommitSpans(positions=before.spans.positions if before is not None else None)
+            else:
+                one.spans = self._spans_of(one, one.commits, before, logs_before, now=now)
+
+    def _spans_of(
+        self,
+        reading: GroupReading,
+        commits: Commits,
+        before: GroupReading | None,
+        logs_before: Mapping[Partition, Offsets],
+        *,
+        now: float,
+    ) -> CommitSpans:
+        state, owners = self.state, reading.owners
+        owners_before = before.owners if before is not None else {}
+        # a member that stayed has committed it itself: no tool can while the group has members
+        reading.without_epochs |= any(
+            partition in owners and partition in owners_before and owners[partition].id == owners_before[partition].id
+            for partition in commits.bare
+        )
 
         def carriers(partition: Partition) -> tuple[object, ...]:
             owner, view = owners.get(partition), state.cluster.partition(*partition)
@@ -233,18 +291,18 @@ class BrokerPoller:
 
         return spans_of(
             Polls(
-                before=state.positions.get(name),
-                now=offsets,
+                before=before.spans.positions if before is not None else None,
+                now=commits.offsets,
                 at=now,
-                unanswered=poll.commits.failed.get(name, frozenset()),
-                owned_before=state.owners.get(name, {}).keys(),
+                unanswered=commits.failed,
+                owned_before=owners_before.keys(),
                 owned=owners.keys(),
                 logs_before=logs_before,
                 logs=state.logs,
-                bare=poll.commits.bare.get(name, frozenset()),
-                commits_have_epochs=name in state.with_epochs and name not in state.without_epochs,
-                without_members=listed is not None and not listed.protocol_type and not owners,
-                reads_alone=selects(self._settings.traffic.readers_without_members, name),
+                bare=commits.bare,
+                commits_have_epochs=reading.with_epochs and not reading.without_epochs,
+                without_members=reading.never_has_members,
+                reads_alone=selects(self._settings.traffic.readers_without_members, reading.group.group),
                 carriers=carriers,
                 record_bytes=self._record_bytes,
                 network=self._settings.traffic.network_bytes_per_second,
@@ -255,14 +313,11 @@ class BrokerPoller:
         curve = self.state.curves.get(partition)
         return curve.density if curve is not None else 0.0
 
-    def _owners(self, group: ObservedGroup) -> dict[Partition, ObservedMember]:
+    def _owners(self, group: ObservedGroup, before: GroupReading | None) -> Mapping[Partition, ObservedMember]:
         """Return the partitions' owners; while members do not show them, the last known."""
-        before = self.state.owners.get(group.group, {})
-        if not group.owned_known:
-            return before
-        if group is self.state.groups.get(group.group):
-            return before
-        return group.owners(self._keys)
+        if before is not None and (group is before.group or not group.owned_known):
+            return before.owners
+        return groups.owners_of(group, self._keys) if group.owned_known else {}
 
     def _placed(self, group: ObservedGroup) -> ObservedGroup:
         """Return the group with racks that brokers have, and the object of the last poll where nothing changed.
@@ -271,7 +326,7 @@ class BrokerPoller:
         """
         group = groups.placed(group, self.state.cluster.racks)
         before = self.state.groups.get(group.group)
-        return before if before == group else group
+        return before.group if before is not None and before.group == group else group
 
     def _poll_topics(self, topics: Iterable[str]) -> None:
         cluster, gaps = collect.metadata(self._wire, frozenset(topics))
@@ -318,14 +373,15 @@ class BrokerPoller:
         self.timelines.polled(logs, now=now)
         self._keys.keep(curves)
 
-    def _poll_stable(self, committed: Mapping[str, Mapping[Partition, int]]) -> None:
+    def _poll_stable(self, poll: Poll) -> None:
         """Ask how far reads get where a group seems to stand still: an open transaction may hold it up."""
         state = self.state
         still = {
             partition
-            for group, offsets in committed.items()
-            for partition, offset in offsets.items()
-            if (position := state.positions.get(group, {}).get(partition)) is not None
+            for name, one in poll.items()
+            if one.commits is not None and name in state.groups
+            for partition, offset in one.commits.offsets.items()
+            if (position := state.groups[name].positions.get(partition)) is not None
             and offset == position.committed
             and partition in state.logs
             and offset < state.logs[partition].end
@@ -335,8 +391,8 @@ class BrokerPoller:
     def _poll_serving(self, poll: Poll, *, now: float) -> None:
         state = self.state
         readers: dict[str, set[Partition]] = {}
-        for owners in poll.owners.values():
-            for partition, member in owners.items():
+        for one in poll.values():
+            for partition, member in one.owners.items():
                 if member.rack.rack is not None and member.rack.fetches_with_rack:
                     readers.setdefault(member.rack.rack, set()).add(partition)
         due = probe.due(readers, state.served, state.cluster, now=now)
@@ -347,11 +403,11 @@ class BrokerPoller:
             state.served,
             state.cluster,
             now=now,
-            rack_aware=self._rack_aware,
+            rack_aware=self.rack_aware,
             seconds=self._settings.traffic.probe_seconds,
         )
         state.served = {
-            rack: {one: served for one, served in state.served.get(rack, {}).items() if one in partitions}
+            rack: {read: served for read, served in state.served.get(rack, {}).items() if read in partitions}
             for rack, partitions in readers.items()
         }
         for (partition, rack), served in settled.items():
@@ -371,7 +427,7 @@ class BrokerPoller:
         self.gaps += state.policy_gaps  # requested rarely, and still true in between
 
     def _sample_logs(self, poll: Poll) -> None:
-        spans = [span for group in poll.spans.values() for span in group.spans]
+        spans = [span for one in poll.values() for span in one.spans.spans]
         compacted = {topic for topic, policy in self.state.policies.items() if policy.compacted}
         self.gaps += self.sizes.prepare(spans, self.state.curves, compacted=compacted)
         self.gaps += self.sizes.sample_batches(spans, self.state.curves)
@@ -383,22 +439,20 @@ class Unread:
     It is looked up by topic: a table of all partitions would be another one of hundreds of thousands.
     """
 
-    def __init__(self, before: Mapping[str, Positions], now: Mapping[str, Mapping[Partition, int]]) -> None:
+    def __init__(self, before: Poll, now: Poll) -> None:
         self._before, self._now = before, now
         self._readers: dict[str, set[str]] = {}
-        for read in (before, now):
-            for name, partitions in read.items():
-                for topic in {topic for topic, _ in partitions}:
-                    self._readers.setdefault(topic, set()).add(name)
+        read = [(name, one.positions) for name, one in before.items()]
+        for name, partitions in (*read, *((name, one.committed) for name, one in now.items())):
+            for topic in {topic for topic, _ in partitions}:
+                self._readers.setdefault(topic, set()).add(name)
 
     def lowest(self, partition: Partition) -> int | None:
         """Return the lowest offset of any group; None for a partition that no group has committed."""
-        lowest: int | None = None
+        found: list[int] = []
         for name in self._readers.get(partition[0], ()):
-            begin, committed = self._before.get(name, {}).get(partition), self._now.get(name, {}).get(partition)
-            if begin is not None:
-                first = begin.held.first if begin.held is not None else begin.offset
-                lowest = first if lowest is None else min(lowest, first)
-            if committed is not None:
-                lowest = committed if lowest is None else min(lowest, committed)
-        return lowest
+            if name in self._before and (begin := self._before[name].positions.get(partition)) is not None:
+                found.append(begin.held.first if begin.held is not None else begin.offset)
+            if name in self._now and (committed := self._now[name].committed.get(partition)) is not None:
+                found.append(committed)
+        return min(found, default=None)

@@ -14,19 +14,18 @@ from samerack.election.tenure import NOTHING, Tenure, Tenures
 from samerack.settings.all_settings import Settings
 from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.broker_poller import BrokerPoller, Poll
+from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads, MemberKey
+from samerack.traffic.flows import Tally, Window, count
 from samerack.traffic.gaps import handed_over, merged
 from samerack.traffic.lag import NO_LAG
 from samerack.traffic.positions import CommitSpans
-from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot import Gap, TrafficSnapshot
-from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
-from samerack.traffic.tally import Count, Tally, count
+from samerack.traffic.snapshot_builder import SnapshotBuilder
+from samerack.traffic.throughput import ReadRates
 from samerack.traffic.weights import WeightBook
-from samerack.traffic.window import Window
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
@@ -72,7 +71,7 @@ class Cycle:
         self._tally = Tally()
         self._window_seconds = settings.traffic.window_seconds
         self._window = Window(self._window_seconds)
-        self._builder = SnapshotBuilder(settings, weights, self._read_rates, self._poller.production)
+        self._builder = SnapshotBuilder(settings, weights, self._read_rates)
         self._cycles = 0
         self._leadership = leadership or LeadershipState()
         self._replication = ReplicationMeter(
@@ -101,21 +100,25 @@ class Cycle:
         after = self._leadership.sure_tenures()
         is_sure = after is not None
         if after is None:  # another agent may measure by now; else the next poll shows all since the last sure one
-            poll.spans, seconds = dict.fromkeys(poll.groups, CommitSpans()), 0.0
+            seconds = 0.0
+            for one in poll.values():
+                one.spans = CommitSpans()
         else:
             self._begin(poll, before, after, now=now, wall=wall)
         self._replication.poll(state, now=now + time.perf_counter() - started)
         self._exact.see(
-            poll.groups,
+            {name: one.group for name, one in poll.items()},
             {topic: len(views) for topic, views in state.cluster.topics.items()},
             self._served_members(poll),
             since={name: begun.at for name, begun in self._begun.items()},
         )
-        groups = self._count(poll, now=now, seconds=seconds, is_sure=is_sure)
+        self._count(poll, now=now, seconds=seconds, is_sure=is_sure)
         if is_sure:
-            changed = {name for name, owners in poll.owners.items() if owners != state.owners.get(name, owners)}
-            self._window.add(now - seconds, now, {name: group.flows for name, group in groups.items()}, changed=changed)
-        gone = state.groups.keys() - poll.groups.keys()
+            changed = {
+                name for name in poll.keys() & state.groups.keys() if poll[name].owners != state.groups[name].owners
+            }
+            self._window.add(now - seconds, now, {name: one.counted for name, one in poll.items()}, changed=changed)
+        gone = state.groups.keys() - poll.keys()
         for known in (self._weights, self._read_rates, self._builder, self._window):
             known.forget(gone)
         snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
@@ -125,7 +128,7 @@ class Cycle:
             [*snapshot.gaps, *self._replication.gaps, *elsewhere, *self._exact.gaps, *self._hand_overs(now=now)]
         )
         snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
-        counted = [flow for name, group in groups.items() if self._counts(name, now=now) for flow in group.flows]
+        counted = [flow for name, one in poll.items() if self._counts(name, now=now) for flow in one.counted]
         self._board.publish(snapshot, counted)
         return snapshot
 
@@ -146,12 +149,12 @@ class Cycle:
         until an election during the poll, so that a tenure from before the poll is needed to begin.
         """
         begun: dict[str, _Begin] = {}
-        for name in poll.groups:
+        for name in poll:
             tenure, last = after.of_group(name), self._begun.get(name)
             if tenure is not None and last is not None and last.tenure == tenure:
                 begun[name] = last
             elif tenure is not None and before.of_group(name) == tenure:
-                is_handed_over = tenure.succeeds and bool(self._poller.committed(poll, name))
+                is_handed_over = tenure.succeeds and bool(poll[name].committed)
                 begun[name] = _Begin(tenure=tenure, at=now, wall=wall, is_handed_over=is_handed_over)
         self._begun = begun
 
@@ -167,21 +170,18 @@ class Cycle:
                 groups.setdefault(begun.wall, []).append(name)
         return [handed_over(names, at=wall) for wall, names in sorted(groups.items())]
 
-    def _count(self, poll: Poll, *, now: float, seconds: float, is_sure: bool) -> dict[str, Count]:
-        """Return what each group read since the last poll; clients' reports wait until it is sure who measures."""
-        state = self._poller.state
-        rewound = {name: spans.rewound for name, spans in poll.spans.items() if spans.rewound}
-        reported = self._exact.collect(state.curves, now=now, rewound=rewound) if is_sure else {}
+    def _count(self, poll: Poll, *, now: float, seconds: float, is_sure: bool) -> None:
+        """Find what each group read since the last poll; clients' reports wait until it is sure who measures."""
+        rewound = {name: one.spans.rewound for name, one in poll.items() if one.spans.rewound}
+        reported = self._exact.collect(self._poller.state.curves, now=now, rewound=rewound) if is_sure else {}
         known = self._exact.members(now=now)
-        counts: dict[str, Count] = {}
-        for name, group in poll.groups.items():
-            owners = poll.owners[name]
-            parts = self._parts(name, poll, seconds=seconds)
+        for name, reading in poll.items():
+            parts = self._parts(name, reading, seconds=seconds)
             if is_sure:
-                self._read_rates.measured(name, parts, owners, seconds)
-            self._weights.measured(name, self._poller.production.rates(owners))
-            members = {one.id: one for one in (*group.members, *owners.values())}
-            one = count(
+                self._read_rates.measured(name, parts, reading.owners, seconds)
+            self._weights.measured(name, self._poller.production.rates(reading.owners))
+            members = {one.id: one for one in (*reading.group.members, *reading.owners.values())}
+            found = count(
                 self._tally,
                 name,
                 parts,
@@ -190,35 +190,35 @@ class Cycle:
                 rack_of=self._poller.rack_of,
             )
             if self._counts(name, now=now):
-                for member_id, wire_bytes in one.estimated.items():
+                for member_id, wire_bytes in found.estimated.items():
                     self._exact.estimated((name, member_id), wire_bytes)
-            counts[name] = one
-        return counts
+            reading.counted = found.flows
 
-    def _parts(self, name: str, poll: Poll, *, seconds: float) -> list[AttributedBytes]:
+    def _parts(self, name: str, reading: GroupReading, *, seconds: float) -> list[AttributedBytes]:
         state = self._poller.state
+        before = state.groups.get(name)
         parts = parts_of(
-            poll.spans[name].spans,
+            reading.spans.spans,
             lambda span: self._poller.sizes.size_of(span, state.curves),
-            owners=poll.owners[name],
-            owners_before=state.owners.get(name, {}),
+            owners=reading.owners,
+            owners_before=before.owners if before is not None else {},
             serving=self._poller.serving,
         )
         if not state.curves:  # no sizes: envelopes alone would look like a measurement
             return parts
         return with_overhead(
             parts,
-            owners=poll.owners[name],
+            owners=reading.owners,
             serving=self._poller.serving,
             batch_bytes=self._poller.sizes.batch_bytes,
-            seconds=seconds if name in state.groups else 0.0,
+            seconds=seconds if before is not None else 0.0,
         )
 
     def _served_members(self, poll: Poll) -> dict[MemberKey, dict[Partition, int]]:
         """Return the serving brokers of the members whose clients count by broker only."""
         served: dict[MemberKey, dict[Partition, int]] = {}
         for group in {one.group for one in self._settings.traffic.client_endpoints}:
-            for partition, member in poll.owners.get(group, {}).items():
+            for partition, member in (poll[group].owners if group in poll else {}).items():
                 broker = self._poller.serving(partition, member)
                 if broker is not None:
                     served.setdefault((group, member.id), {})[partition] = broker
@@ -228,37 +228,14 @@ class Cycle:
 
     def _snapshot(self, poll: Poll, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
         self._cycles += 1
-        state = self._poller.state
         known = self._exact.members(now=now)
         flows, window_seconds = self._window.by_group(), self._window.seconds
-        context = ClusterContext(
-            view=state.cluster,
-            logs=state.logs,
-            stable=state.stable,
-            timelines=self._poller.timelines.known,
-            polled_at=now,
-            serving=self._poller.serving,
-            rack_of=self._poller.rack_of,
-            served=state.served,
-            sampled=self._poller.sizes.sampled_partitions,
-            sizes_known=bool(state.curves),
-            rack_aware=bool(rack_aware),
-            window_seconds=window_seconds,
-        )
+        for name, reading in poll.items():
+            reading.flows, reading.is_whole = flows.get(name, ()), self._window.is_whole(name)
+            reading.exact_members = frozenset(member for where, member in known if where == name)
         pictures = [
-            self._builder.build(
-                GroupObservation(
-                    group=group,
-                    owners=poll.owners[name],
-                    committed=self._poller.committed(poll, name),
-                    spans=poll.spans[name],
-                    flows=flows.get(name, ()),
-                    is_whole=self._window.is_whole(name),
-                    exact_members=frozenset(member for where, member in known if where == name),
-                ),
-                context,
-            )
-            for name, group in sorted(poll.groups.items())
+            self._builder.build(reading, self._poller, now=now, window_seconds=window_seconds)
+            for _, reading in sorted(poll.items())
         ]
         self._builder.rest()
         self._window.caught_up(
@@ -266,7 +243,7 @@ class Cycle:
         )
         return TrafficSnapshot(
             groups=tuple(pictures),
-            cluster=state.cluster,
+            cluster=self._poller.state.cluster,
             rack_aware_fetch=rack_aware,
             window_start=wall - window_seconds,
             window_end=wall,

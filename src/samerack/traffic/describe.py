@@ -23,9 +23,9 @@ from samerack.common.patterns import selects
 from samerack.election.messages import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
 from samerack.traffic.gaps import answered, refused
-from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import Positions
-from samerack.traffic.snapshot import Family, Gap
+from samerack.traffic.snapshot import Family, Gap, ObservedGroup
 
 _AT_ONCE: Final = 200
 _DESCRIBED_AS: Final[Mapping[str, GroupType]] = {
@@ -109,25 +109,29 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, read: Mapping[GroupT
     return result
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Commits:
-    """Committed offsets by group and partition; a group without an answer is left out.
+    """What one group has committed.
 
-    `failed` are partitions whose commit could not be read, `bare` those whose commit has changed, and has no leader
-    epoch; `with_epochs` are groups of which some commit has one.
+    Attributes:
+        offsets: Committed offsets.
+        failed: Partitions whose commit could not be read.
+        bare: Partitions whose commit has changed, and has no leader epoch.
+        with_epochs: Whether some commit has one.
     """
 
-    offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)
-    failed: dict[str, frozenset[Partition]] = field(default_factory=dict)
-    bare: dict[str, frozenset[Partition]] = field(default_factory=dict)
-    with_epochs: set[str] = field(default_factory=set)
-    gaps: list[Gap] = field(default_factory=list)
+    offsets: Mapping[Partition, int]
+    failed: frozenset[Partition] = frozenset()
+    bare: frozenset[Partition] = frozenset()
+    with_epochs: bool = False
 
 
-def committed(wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Positions]) -> Commits:
+def committed(
+    wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Positions]
+) -> tuple[dict[str, Commits], list[Gap]]:
     """Request all committed offsets of these groups, and of share groups where what they have not read begins.
 
-    `before` is where they were the last time.
+    `before` is where they were the last time. A group without an answer is left out.
     """
     asked: dict[str, int] = {}
     shared: dict[str, int] = {}
@@ -135,11 +139,11 @@ def committed(wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: 
         (shared if _DESCRIBED_AS.get(group.type) == "share" else asked)[group.group] = group.coordinator
     questions = to_coordinators(asked, fetch_offsets, _AT_ONCE)
     questions += to_coordinators(shared, share_offsets, _AT_ONCE)
-    found = Commits()
-    gaps = found.gaps
+    found: dict[str, Commits] = {}
+    gaps: list[Gap] = []
     for answer in answered(wire.ask_in_batches(questions), Family.COMMITTED, gaps):
         for group in answer.response.groups:
-            name, offsets, bare = str(group.group_id), dict[Partition, int](), set[Partition]()
+            name, offsets, bare, with_epochs = str(group.group_id), dict[Partition, int](), set[Partition](), False
             if code := _code(group):
                 gaps += refused(Family.COMMITTED, name, code, passing=True)
                 continue
@@ -154,13 +158,15 @@ def committed(wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: 
                     continue
                 offsets[partition] = offset
                 if epoch >= 0:
-                    found.with_epochs.add(name)
+                    with_epochs = True
                 elif partition not in known or known[partition].committed != offset:
                     bare.add(partition)
-            found.offsets[name], found.failed[name], found.bare[name] = offsets, frozenset(failed), frozenset(bare)
+            found[name] = Commits(
+                offsets=offsets, failed=frozenset(failed), bare=frozenset(bare), with_epochs=with_epochs
+            )
             for topic, code in sorted(wrong):
                 gaps += refused(Family.COMMITTED, f"{name}, topic {topic}", code, passing=True)
-    return found
+    return found, gaps
 
 
 def _positions(group: Any, *, shared: bool) -> Iterator[tuple[str, int, int, int, int]]:

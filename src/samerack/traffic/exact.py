@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from samerack.traffic.attribute import PARTITION_BYTES, RESPONSE_BYTES
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
 from samerack.traffic.gaps import failed
-from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.overhead import PARTITION_BYTES, RESPONSE_BYTES
-from samerack.traffic.snapshot import Family, Gap, ObservedMember
+from samerack.traffic.groups import owners_of
+from samerack.traffic.snapshot import Family, Gap, ObservedGroup, ObservedMember
 from samerack.traffic.statistics import Counters, Read, StatisticsError, reads
 
 # Cuts what clients report to what the logs can have given them, by the sizes that brokers describe.
@@ -264,7 +264,7 @@ def _member(group: ObservedGroup, counters: Counters, member_id: str | None) -> 
     alike = [member for member in group.members if member.client_id == counters.client_id]
     if len(alike) == 1:
         return alike[0]
-    owners: dict[Partition, ObservedMember] = group.owners()
+    owners: dict[Partition, ObservedMember] = owners_of(group)
     votes = Counter(owners[partition].id for partition in counters.served_by or () if partition in owners)
     for member in alike:
         if votes and member.id == votes.most_common(1)[0][0]:

@@ -17,11 +17,10 @@ from samerack.planning import members as plan_members
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.values import MAX_VERSION, TopicPartitions, from_pairs, no_partitions, to_pairs
 from samerack.settings.leading import RackSettings
-from samerack.traffic import streams_client, streams_tasks
+from samerack.traffic import streams_members
 from samerack.traffic.collect import KeyOf, Partition, plain_key
-from samerack.traffic.snapshot import GroupDescription, GroupKind, ObservedMember
-from samerack.traffic.streams_client import StreamsClient
-from samerack.traffic.streams_tasks import Sources
+from samerack.traffic.snapshot import GroupKind, ObservedGroup, ObservedMember
+from samerack.traffic.streams_members import Sources, StreamsClient
 
 _IN_SEVERAL_RACKS: Final = MemberRack(rack=None, source="none", fetches_with_rack=False)
 STREAMS_ASSIGNOR: Final = "stream"
@@ -39,22 +38,11 @@ class ListedGroup:
     type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedGroup(GroupDescription):
-    """One group as last described.
-
-    `owned_known` is False while members do not show what they own; `tasks` are those of Kafka Streams, with what each
-    reads, as far as they are described.
-    """
-
-    owned_known: bool
-    tasks: Sources = ()
-
-    def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
-        """Return each partition's owner; of a share group, whose members read it together, one for all of them."""
-        if self.kind == "share":
-            return _together(self.members, key)
-        return {key(topic, number): member for member in self.members for topic, number in to_pairs(member.owned)}
+def owners_of(group: ObservedGroup, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
+    """Return each partition's owner; of a share group, whose members read it together, one for all of them."""
+    if group.kind == "share":
+        return _together(group.members, key)
+    return {key(topic, number): member for member in group.members for topic, number in to_pairs(member.owned)}
 
 
 def placed(group: ObservedGroup, racks: BrokerRacks) -> ObservedGroup:
@@ -101,8 +89,8 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
     tasks: Sources = ()
     if streams:
         try:
-            tasks = streams_tasks.of_members(
-                streams_tasks.of_member(bytes(raw.member_assignment)) for raw in described.members
+            tasks = streams_members.of_members(
+                streams_members.of_member(bytes(raw.member_assignment)) for raw in described.members
             )
         except ProtocolError as error:
             notes.append(f"its tasks cannot be read: {error}")
@@ -125,7 +113,7 @@ def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
     if view.subscription is None:
         return None, view.unreadable
     try:
-        return streams_client.from_subscription(view.subscription.user_data), view.unreadable
+        return streams_members.from_subscription(view.subscription.user_data), view.unreadable
     except ProtocolError as error:
         return None, "; ".join(filter(None, (view.unreadable, f"streams info: {error}")))
 
@@ -169,7 +157,6 @@ def _by_brokers(described: Any, kind: GroupKind, members: Iterable[ObservedMembe
         state=described.group_state,
         assignor=described.assignor_name,
         members=tuple(members),
-        owned_known=True,
     )
 
 
@@ -192,7 +179,7 @@ def _together(members: Iterable[ObservedMember], key: KeyOf) -> dict[Partition, 
 
 def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """Convert a KIP-1071 group of StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
-    sources = streams_tasks.topics_by_subtopology(described)
+    sources = streams_members.topics_by_subtopology(described)
     topics = topics_of_streams(described)
     return ObservedGroup(
         group=str(described.group_id),
@@ -206,19 +193,18 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts:
                 hosts=hosts,
                 topics=topics,
                 owned=_tasks(raw.assignment.active_tasks, sources, cluster),
-                client=streams_client.from_description(raw),
+                client=streams_members.from_description(raw),
             )
             for raw in described.members
         ),
-        owned_known=True,
         note="" if sources or not described.members else "its topology is not initialised",
-        tasks=streams_tasks.of_topology(described, cluster),
+        tasks=streams_members.of_topology(described, cluster),
     )
 
 
 def topics_of_streams(described: Any) -> frozenset[str]:
     """Return every topic that the application reads; its tasks cannot be read before these are polled."""
-    return frozenset(topic for read in streams_tasks.topics_by_subtopology(described).values() for topic in read)
+    return frozenset(topic for read in streams_members.topics_by_subtopology(described).values() for topic in read)
 
 
 def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster: ClusterView) -> TopicPartitions:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from samerack.cluster.placement import Placements
+from samerack.cluster.metadata import Placements
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -15,9 +15,8 @@ from samerack.planning.deadline import assign_aside
 from samerack.planning.mode import Mode, mode_of, options_of
 from samerack.planning.problem import problem_of as planning_problem
 from samerack.settings.leading import LeadingSettings
-from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.snapshot import STREAMS_KINDS, UNPLANNED_KINDS, Flow, GroupDescription, PartitionTraffic
-from samerack.traffic.streams_client import process_of
+from samerack.traffic.snapshot import STREAMS_KINDS, UNPLANNED_KINDS, Flow, ObservedGroup, PartitionTraffic
+from samerack.traffic.streams_members import process_of
 
 
 def as_last_seen(cluster: ClusterView) -> SettledCluster:
@@ -51,7 +50,7 @@ def problem_of(
         return None
 
 
-def mode_of_group(group: GroupDescription, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
+def mode_of_group(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
     """Return how to plan a group, led or not; of other kinds than classic no topics stay together."""
     if group.kind != "classic":
         leading = leading.model_copy(update={"keep_copartitioned": "never"})

@@ -1,19 +1,94 @@
 """Computes the bytes of spans: from the curve where that is reliable, else from a sample of the log, within a budget.
 
-Not reliable are compacted topics, whose cleaner hides growth, and offsets from before the agent's first poll.
+Not reliable are compacted topics, whose cleaner hides growth, and offsets from before the agent's first poll. A sample
+is a raw fetch of at most 64 KiB at some places of the span, from the replica in the agent's own rack where there is
+one. Batch headers have offsets and sizes; nothing is decompressed and no record is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from struct import Struct
 from typing import Final
 
+from samerack.cluster.wire import Question, Wire
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
+from samerack.traffic.gaps import answered, refused
 from samerack.traffic.positions import Span
-from samerack.traffic.sample import SamplePlace, Sampler, bytes_of, places
-from samerack.traffic.snapshot import Gap
+from samerack.traffic.probe import raw_fetch
+from samerack.traffic.snapshot import Family, Gap
+
+PLACE_BYTES: Final = 65_536
+MAX_PLACES: Final = 9
+
+_HEADER: Final = Struct(">qiibihi")  # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
+_BEFORE_LENGTH: Final = 12
+"""A batch's length counts what follows it: base offset and length itself come before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A sample at one place of a log: offsets `first` to before `end` hold `size_bytes` in `batches` batches."""
+
+    first: int
+    end: int
+    size_bytes: int
+    batches: int
+
+    @property
+    def density(self) -> float:
+        """Bytes per offset."""
+        return self.size_bytes / (self.end - self.first) if self.end > self.first else 0.0
+
+
+def read_stretch(records: bytes | bytearray | memoryview, asked: int, until: int) -> Stretch | None:
+    """Return the stretch in a fetch response, from batch headers alone; None where there is no whole header.
+
+    A batch cut off at its end still has its size. The gap that compaction left before a batch counts as offsets
+    without bytes. Offsets outside `asked` to `until` are counted in full with their batch.
+    """
+    data = memoryview(records)
+    at, size, batches, first, end = 0, 0, 0, asked, asked
+    while at + _HEADER.size <= len(data):
+        base, length, _, _, _, _, last_delta = _HEADER.unpack_from(data, at)
+        if length <= 0 or base >= until:
+            break
+        if not batches:
+            first = min(asked, base)
+        size += _BEFORE_LENGTH + length
+        batches += 1
+        end = base + last_delta + 1
+        at += _BEFORE_LENGTH + length
+    return Stretch(first=first, end=end, size_bytes=size, batches=batches) if end > first else None
+
+
+def places(first: int, end: int) -> list[int]:
+    """Return where to sample offsets `first` to before `end`: evenly spread, beginning with the first."""
+    count = min(MAX_PLACES, end - first)
+    return [first + (end - first) * place // count for place in range(count)]
+
+
+def bytes_of(stretches: Sequence[Stretch], first: int, end: int) -> float:
+    """Estimate the bytes of offsets `first` to before `end`: each place stands for the offsets up to the next."""
+    ordered = sorted(stretches, key=lambda stretch: stretch.first)
+    total = 0.0
+    for index, stretch in enumerate(ordered):
+        begin = first if index == 0 else stretch.first
+        until = ordered[index + 1].first if index + 1 < len(ordered) else end
+        total += max(0, until - begin) * stretch.density
+    return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplePlace:
+    """Where to sample: from an offset of a partition on, counting batches that begin before `until`."""
+
+    partition: Partition
+    offset: int
+    until: int
+
 
 _BATCH_TOPICS: Final = 64
 """This many topics per cycle are sampled for the size of their batches."""
@@ -24,9 +99,16 @@ _LATER_BYTES: Final = 32_768
 class Sizes:
     """What is known of the bytes of partitions beyond their curves."""
 
-    def __init__(self, sampler: Sampler, *, serving: Callable[[Partition], int | None]) -> None:
-        """Prepare; `serving` returns the broker that serves the agent's own rack, None where unknown."""
-        self._sampler = sampler
+    def __init__(self, wire: Wire, *, rack: str, budget_bytes: int, serving: Callable[[Partition], int | None]) -> None:
+        """Prepare.
+
+        `rack` is the agent's own, "" where unknown, and `serving` returns the broker that serves it, None where
+        unknown. Samples of one cycle have `budget_bytes` together.
+        """
+        self._wire = wire
+        self._rack = rack
+        self._budget_bytes = budget_bytes
+        self._budget_left = 0
         self._serving = serving
         self._sampled: dict[Span, float] = {}
         self._sampled_in: dict[str, int] = {}
@@ -40,25 +122,22 @@ class Sizes:
         """Sample the log for spans without a reliable curve; to be called once a cycle, before `size_of`."""
         self._sampled = {}
         self.sampled_partitions = frozenset()
-        if not self._sampler.budget_bytes:
+        if not self._budget_bytes:
             return []
-        self._sampler.refill()
+        self._budget_left = self._budget_bytes
         unsure = sorted(
             {span for span in spans if _unsure(span, curves.get(span.partition), compacted)},
             key=lambda span: (span.partition, span.first, span.end),
         )
-        serving = self._brokers(span.partition for span in unsure)
         begins = {span: _place(span, curves[span.partition]) for span in unsure}
-        found, gaps = self._sampler.poll([place for place in begins.values() if place is not None], serving)
+        found, gaps = self._sample([place for place in begins.values() if place is not None])
         # spans beyond one sample are sampled in more places: record sizes may vary
         longer = {
             span: [replace(place, offset=offset) for offset in places(found[place].end, place.until)]
             for span, place in begins.items()
             if place is not None and place in found and found[place].end < place.until
         }
-        more, missing = self._sampler.poll(
-            [place for spread in longer.values() for place in spread], serving, max_bytes=_LATER_BYTES
-        )
+        more, missing = self._sample([place for spread in longer.values() for place in spread], max_bytes=_LATER_BYTES)
         for span, place in begins.items():
             if place is not None and place in found:
                 first = found[place]
@@ -73,7 +152,7 @@ class Sizes:
 
         Producers change their batches with their load, so an old sample is of little use; many topics take turns.
         """
-        if not self._sampler.budget_bytes:
+        if not self._budget_bytes:
             return []
         widest: dict[str, Span] = {}
         for span in spans:
@@ -89,8 +168,7 @@ class Sizes:
             curve = curves.get(span.partition)
             if curve is not None and curve.extent.start <= span.first < curve.extent.end:
                 wanted.append(SamplePlace(partition=span.partition, offset=span.first, until=span.end))
-        serving = self._brokers(place.partition for place in wanted)
-        found, gaps = self._sampler.poll(wanted, serving, max_bytes=_BATCH_BYTES)
+        found, gaps = self._sample(wanted, max_bytes=_BATCH_BYTES)
         for place, stretch in found.items():
             self.batch_bytes[place.partition[0]] = stretch.size_bytes / stretch.batches
         return gaps
@@ -104,8 +182,30 @@ class Sizes:
             return sampled + bytes_between(curve, span.first, curve.extent.start)
         return bytes_between(curve, span.first, span.end)
 
-    def _brokers(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        return {one: broker for one in partitions if (broker := self._serving(one)) is not None}
+    def _sample(
+        self, wanted: Iterable[SamplePlace], *, max_bytes: int = PLACE_BYTES
+    ) -> tuple[dict[SamplePlace, Stretch], list[Gap]]:
+        """Sample places; those that the budget does not allow, and that no broker serves, are left out."""
+        questions = []
+        for place in wanted:
+            broker = self._serving(place.partition)
+            if broker is None or self._budget_left < max_bytes:
+                continue
+            self._budget_left -= max_bytes
+            request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self._rack, max_bytes=max_bytes)
+            questions.append(Question(broker=broker, request=request, about=place))
+        found: dict[SamplePlace, Stretch] = {}
+        gaps: list[Gap] = []
+        for answer in answered(self._wire.ask(questions), Family.SAMPLE, gaps):
+            place = answer.question.about
+            for topic in answer.response.responses:
+                for one in topic.partitions:
+                    gaps += refused(Family.SAMPLE, str(topic.topic), one.error_code)
+                    if not one.error_code and one.records:
+                        stretch = read_stretch(one.records, place.offset, place.until)
+                        if stretch is not None:
+                            found[place] = stretch
+        return found, gaps
 
 
 def _place(span: Span, curve: Curve) -> SamplePlace | None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from samerack.assignors.problem import Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
@@ -18,8 +18,27 @@ from samerack.cluster.view import ClusterView
 from samerack.planning.members import PlanMember
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Replication
-from samerack.traffic.lower_bound import LowerBound
-from samerack.traffic.streams_client import StreamsClient
+from samerack.traffic.streams_members import Sources, StreamsClient
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerBound(Generic[Number]):
+    """What is known of the lag of some partitions.
+
+    Attributes:
+        value: The sum or the largest of what is known; None where nothing is.
+        unknown: Partitions that are not known; with 0 the value is exact.
+    """
+
+    value: Number | None = None
+    unknown: int = 0
+
+
+Part: TypeAlias = Number | LowerBound[Number] | None
+"""One partition's lag, None if not known, or the bound of several."""
+
 
 Method: TypeAlias = Literal["estimated", "exact"]
 """`exact`: the client itself counted the bytes of its connections; `estimated`: offsets on a curve of log sizes."""
@@ -212,7 +231,7 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDescription:
+class ObservedGroup:
     """One group of any kind as brokers describe it.
 
     Attributes:
@@ -222,6 +241,8 @@ class GroupDescription:
         assignor: Protocol or assignor name that the group uses, "" where there is none.
         members: Its members without the agent itself.
         note: Why the group is not shown in full, or "".
+        owned_known: False while members do not show what they own.
+        tasks: Those of Kafka Streams, with what each reads, as far as they are described.
     """
 
     group: str
@@ -230,10 +251,12 @@ class GroupDescription:
     assignor: str = ""
     members: tuple[ObservedMember, ...] = ()
     note: str = ""
+    owned_known: bool = True
+    tasks: Sources = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTraffic(GroupDescription):
+class GroupTraffic(ObservedGroup):
     """One group at the end of the window, its members by id.
 
     Attributes:

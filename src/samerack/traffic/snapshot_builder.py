@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import isnan
 from typing import Final
@@ -22,26 +22,21 @@ from samerack.cluster.view import ClusterView, SettledCluster
 from samerack.planning.byte_shares import share_of_owners
 from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
-from samerack.traffic.attribute import Serving
-from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.broker_poller import BrokerPoller, GroupReading
 from samerack.traffic.evenness import busiest, topic_share
-from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
-from samerack.traffic.positions import CommitSpans, named
-from samerack.traffic.production import Production
+from samerack.traffic.positions import named
 from samerack.traffic.rates import Weights
-from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.snapshot import (
     BlindSpot,
-    Flow,
     GroupTraffic,
-    ObservedMember,
+    ObservedGroup,
     PartitionTraffic,
     Shares,
     Uncounted,
     long_run_rates,
 )
-from samerack.traffic.timeline import Timeline
+from samerack.traffic.throughput import ReadRates
 from samerack.traffic.weights import WeightBook
 
 # Keeps the partitions of a group's snapshot as rows of numbers; each object is made when it is read.
@@ -109,40 +104,6 @@ _SOLVING_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupObservation:
-    """What one cycle read about a group."""
-
-    group: ObservedGroup
-    owners: Mapping[Partition, ObservedMember]
-    committed: Mapping[Partition, int]
-    spans: CommitSpans
-    flows: tuple[Flow, ...]
-    is_whole: bool
-    """Whether a whole time between two commits was measured."""
-    exact_members: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterContext:
-    """Data that all groups of one cycle share."""
-
-    view: ClusterView
-    logs: Mapping[Partition, Offsets]
-    timelines: Mapping[Partition, Timeline]
-    polled_at: float
-    serving: Serving
-    rack_of: Callable[[int | None], str]
-    served: Mapping[str, Collection[Partition]]
-    """Of which partitions brokers have said who serves a rack."""
-    sampled: frozenset[Partition]
-    sizes_known: bool
-    rack_aware: bool
-    window_seconds: float
-    stable: Mapping[Partition, int] = field(default_factory=dict)
-    """Last stable offsets, where they were requested."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Best:
     """The best plan: its cross-rack share by the weights that it was made by, and whether these are of bytes.
 
@@ -184,11 +145,10 @@ class _Solved:
 class SnapshotBuilder:
     """Builds snapshots; caches problems and best plans by group."""
 
-    def __init__(self, settings: Settings, weights: WeightBook, read_rates: ReadRates, production: Production) -> None:
+    def __init__(self, settings: Settings, weights: WeightBook, read_rates: ReadRates) -> None:
         self._leading = settings.leading
         self._weights = weights
         self._read_rates = read_rates
-        self._production = production
         self._solved: dict[str, _Solved] = {}
         self._spent_seconds = 0.0
         self._view: ClusterView | None = None
@@ -215,38 +175,36 @@ class SnapshotBuilder:
         """End the cycle: the next one may spend time on best shares again."""
         self._spent_seconds = 0.0
 
-    def build(self, observation: GroupObservation, context: ClusterContext) -> GroupTraffic:
-        """Build the snapshot of one group."""
-        group = observation.group
+    def build(self, reading: GroupReading, poller: BrokerPoller, *, now: float, window_seconds: float) -> GroupTraffic:
+        """Build the snapshot of one group from what was read of it, and of the cluster at `now` (monotonic)."""
+        group, state = reading.group, poller.state
         name = group.group
-        partitions = self._partitions(observation, context)
-        solved = self._solve(group, context)
+        partitions = self._partitions(reading, poller, now=now)
+        solved = self._solve(group, state.cluster, rack_aware=poller.rack_aware)
         racks = {member.id: member.rack.rack for member in group.members}
         owned = [(one.member, one) for one in partitions if one.member is not None]
-        self._left.setdefault(name, Counter()).update(named(observation.spans.left))
-        read = sum(flow.volume.wire_bytes for flow in observation.flows)
+        self._left.setdefault(name, Counter()).update(named(reading.spans.left))
+        read = sum(flow.volume.wire_bytes for flow in reading.flows)
         return GroupTraffic(
             group=name,
             kind=group.kind,
             state=group.state,
             assignor=group.assignor,
             members=tuple(sorted(group.members, key=lambda member: member.id)),
-            exact_members=observation.exact_members,
+            exact_members=reading.exact_members,
             partitions=PartitionRows(partitions),
             lag=lag_by_key((one.topic, one.lag_records) for one in partitions),
             lag_seconds=oldest_by_key((one.topic, one.lag_seconds) for one in partitions),
-            flows=observation.flows,
+            flows=reading.flows,
             shares=Shares(
-                present_bytes=shares.measured(observation.flows),
+                present_bytes=shares.measured(reading.flows),
                 present_partitions=shares.by_partitions(partitions, racks),
                 optimal=solved.best.share_now(partitions),
                 optimal_by="bytes" if solved.best.by_bytes else "partitions",
-                random=shares.random_share(context.view),
+                random=shares.random_share(state.cluster),
             ),
-            bytes_per_second=read / context.window_seconds
-            if context.window_seconds > 0 and context.sizes_known
-            else None,
-            blind_spots=self._blind_spots(observation, context, behind=any(one.lag_records for one in partitions)),
+            bytes_per_second=read / window_seconds if window_seconds > 0 and state.curves else None,
+            blind_spots=self._blind_spots(reading, poller, behind=any(one.lag_records for one in partitions)),
             problem=solved.problem,
             whole_tasks=solved.whole,
             topic_share=topic_share(
@@ -257,28 +215,29 @@ class SnapshotBuilder:
             note=group.note,
         )
 
-    def _partitions(self, observation: GroupObservation, context: ClusterContext) -> list[PartitionTraffic]:
+    def _partitions(self, reading: GroupReading, poller: BrokerPoller, *, now: float) -> list[PartitionTraffic]:
         result = []
-        partitions = sorted({*observation.owners, *observation.committed})
-        rates, read = self._production.rates(partitions), self._read_rates.rates(observation.group.group)
+        state, timelines = poller.state, poller.timelines.known
+        partitions = sorted({*reading.owners, *reading.committed})
+        rates, read = poller.production.rates(partitions), self._read_rates.rates(reading.group.group)
         for partition in partitions:
-            owner = observation.owners.get(partition)
-            broker = context.serving(partition, owner)
-            log, offset = context.logs.get(partition), observation.committed.get(partition)
+            owner = reading.owners.get(partition)
+            broker = poller.serving(partition, owner)
+            log, offset = state.logs.get(partition), reading.committed.get(partition)
             records = None if log is None else lag_records(log.start, log.end, offset)
             readable = (
-                max(0, context.stable.get(partition, log.end) - max(offset, log.start))
+                max(0, state.stable.get(partition, log.end) - max(offset, log.start))
                 if log is not None and offset is not None
                 else None
             )
             written = rates.get(partition)
-            seconds = lag_seconds(records, offset, context.timelines.get(partition), now=context.polled_at)
+            seconds = lag_seconds(records, offset, timelines.get(partition), now=now)
             result.append(
                 PartitionTraffic(
                     partition=partition,
                     member=owner.id or None if owner is not None else None,
                     serving_broker=broker,
-                    serving_rack=context.rack_of(broker) or None,
+                    serving_rack=poller.rack_of(broker) or None,
                     bytes_per_second=read.get(partition),
                     written_per_second=written.value if written is not None else None,
                     lag_records=records,
@@ -289,8 +248,8 @@ class SnapshotBuilder:
             )
         return result
 
-    def _solve(self, group: ObservedGroup, context: ClusterContext) -> _Solved:
-        cluster = self._cluster(context.view)
+    def _solve(self, group: ObservedGroup, view: ClusterView, *, rack_aware: bool) -> _Solved:
+        cluster = self._cluster(view)
         weights = self._weights.weights(group.group) if self._leading.weigh_by == "bytes" else None
         topics = tuple(
             cluster.topics.get(topic) for topic in sorted({t for member in group.members for t in member.topics})
@@ -300,18 +259,18 @@ class SnapshotBuilder:
             last is not None
             and last.group is group
             and last.weights is weights
-            and last.rack_aware == context.rack_aware
+            and last.rack_aware == rack_aware
             and last.topics == topics
         )
         if last is None or not same:
             problem = shares.problem_of(
-                group, cluster, rack_aware_fetch=context.rack_aware, leading=self._leading, weights=weights
+                group, cluster, rack_aware_fetch=rack_aware, leading=self._leading, weights=weights
             )
             last = _Solved(
                 group=group,
                 topics=topics,
                 weights=weights,
-                rack_aware=context.rack_aware,
+                rack_aware=rack_aware,
                 problem=problem,
                 whole=None if problem is None else shares.whole_tasks_of(group, problem),
                 best=last.best if last is not None and problem is not None else _Best(),
@@ -324,36 +283,33 @@ class SnapshotBuilder:
             self._spent_seconds += time.perf_counter() - begun
         return last
 
-    def _blind_spots(
-        self, observation: GroupObservation, context: ClusterContext, *, behind: bool
-    ) -> tuple[BlindSpot, ...]:
-        group, name = observation.group, observation.group.group
-        if observation.spans.rewound:
+    def _blind_spots(self, reading: GroupReading, poller: BrokerPoller, *, behind: bool) -> tuple[BlindSpot, ...]:
+        group, name, state = reading.group, reading.group.group, poller.state
+        if reading.spans.rewound:
             self._rewound.add(name)
-        if any(span.partition in context.sampled for span in observation.spans.spans):
+        if any(span.partition in poller.sizes.sampled_partitions for span in reading.spans.spans):
             self._sampled.add(name)
         guessed = any(
             member.rack.rack is not None
             and member.rack.fetches_with_rack
-            and partition not in context.served.get(member.rack.rack, ())
-            for partition, member in observation.owners.items()
+            and partition not in state.served.get(member.rack.rack, ())
+            for partition, member in reading.owners.items()
         )
         racks_unknown = any(member.rack.rack is None for member in group.members) or any(
-            not isinstance(rack, str) for rack in context.view.brokers.values()
+            not isinstance(rack, str) for rack in state.cluster.brokers.values()
         )
-        estimated = any(member.id not in observation.exact_members for member in group.members)
+        estimated = any(member.id not in reading.exact_members for member in group.members)
         found = {
-            BlindSpot.NO_COMMITS: bool(observation.spans.uncommitted),
+            BlindSpot.NO_COMMITS: bool(reading.spans.uncommitted),
             BlindSpot.REWOUND: name in self._rewound,
             BlindSpot.PREFETCHED: estimated,
             BlindSpot.RACKS_UNKNOWN: racks_unknown,
             BlindSpot.SERVING_GUESSED: guessed,
-            BlindSpot.SIZES_UNKNOWN: not context.sizes_known and bool(observation.owners or observation.committed),
+            BlindSpot.SIZES_UNKNOWN: not state.curves and bool(reading.owners or reading.committed),
             BlindSpot.SAMPLED: name in self._sampled,
             BlindSpot.STATE: any(one.streams is not None and one.streams.standby for one in group.members),
             BlindSpot.SHARED: group.kind == "share",
-            BlindSpot.YOUNG: not observation.is_whole
-            and (behind or any(flow.volume.records for flow in observation.flows)),
+            BlindSpot.YOUNG: not reading.is_whole and (behind or any(flow.volume.records for flow in reading.flows)),
             BlindSpot.PARTITIONS_UNKNOWN: not group.owned_known,
         }
         return tuple(spot for spot, holds in found.items() if holds)

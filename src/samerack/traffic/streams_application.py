@@ -24,8 +24,15 @@ from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assign
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.cluster.racks import placed
 from samerack.cluster.view import BrokerRacks, ClusterView
-from samerack.traffic.streams_changelogs import Changelog, KnownBy, is_internal, topics_read
-from samerack.traffic.streams_instances import Instance, Instances, Unknown
+from samerack.traffic.streams_instances import (
+    Changelog,
+    Instance,
+    Instances,
+    KnownBy,
+    Unknown,
+    is_internal,
+    topics_read,
+)
 
 NO_STATE: Final = 2**62
 """Lag of a client without state where the end offsets are not known: above any `acceptable.recovery.lag`."""

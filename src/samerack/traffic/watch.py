@@ -5,17 +5,13 @@ Every failure is counted by family, logged once and retried; measuring never sto
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
 
 import structlog
-from prometheus_client.parser import text_string_to_metric_families
 
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import ask_selector
@@ -23,7 +19,6 @@ from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
-from samerack.common.fetching import NoAnswerError, ask
 from samerack.common.service import Service
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.all_settings import Settings
@@ -34,82 +29,8 @@ from samerack.traffic.exact import ExactReads
 from samerack.traffic.gaps import HAND_OVER, failed
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import Family, Gap, ObservedMember, TrafficSnapshot
-from samerack.traffic.statistics import Counters, MeasuredElsewhereError, StatisticsError, parse
+from samerack.traffic.statistics import MeasuredElsewhereError, StatisticsError, counters_at, parse
 from samerack.traffic.weights import WeightBook
-
-# Reads Java's exact bytes per broker from the client's own metrics endpoint (a JMX exporter, Micrometer and such).
-#
-# `consumer-node-metrics incoming-byte-total{node-id}` are wire bytes; the node `node-2147...` is the coordinator's
-# connection. `bytes-consumed-total` is decompressed and never read here.
-
-MAX_BYTES: Final = 8 << 20
-_SECONDS: Final = 2.0
-_REDIRECTS: Final = 3
-"""The status divided by 100."""
-_NAME: Final = re.compile(r"(?i)incoming[_.-]?byte([_.-]?total){0,2}$")
-"""Micrometer and some versions of the JMX exporter keep `_total`, others drop it or add it twice."""
-_NODE: Final = re.compile(r"^(?:node[-_.]?)?(-?\d+)$")
-_COORDINATORS_FROM: Final = 2**30
-"""Java numbers a coordinator's connection 2^31 - 1 - id."""
-
-
-class ScrapeError(Exception):
-    """The endpoint does not answer, or not with a client's metrics."""
-
-
-def scrape(url: str) -> str:
-    """Return the text at an http or https address of a client nearby: requested without any proxy or redirect.
-
-    Raises:
-        ScrapeError: It does not answer, or with another status than 200, or with more than 8 MiB.
-    """
-    if not url.startswith(("http://", "https://")):
-        raise ScrapeError(f"{url}: only http and https addresses are read")
-    address = urlsplit(url)
-    path = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
-    try:
-        answer = ask(f"{address.scheme}://{address.netloc}", path, seconds=_SECONDS, max_bytes=MAX_BYTES)
-    except NoAnswerError as error:
-        raise ScrapeError(str(error)) from None
-    if answer.status != HTTPStatus.OK:
-        what = "a redirect, which is not followed" if answer.status // 100 == _REDIRECTS else "no page of metrics"
-        raise ScrapeError(f"{url}: answers {answer.status}: {what}; give the address of the page itself")
-    return answer.body.decode("utf-8", "replace")
-
-
-def received_by_client(text: str) -> dict[str, dict[int, int]]:
-    """Return wire bytes by client id and broker from Prometheus' text format, however the exporter spells the name.
-
-    Raises:
-        ScrapeError: It is not that format, or has no such metric.
-    """
-    found: dict[str, dict[int, int]] = {}
-    try:
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                if not _NAME.search(sample.name):
-                    continue
-                labels = {key.replace("-", "_").replace(".", "_"): value for key, value in sample.labels.items()}
-                node = _NODE.match(labels.get("node_id", ""))
-                client = labels.get("client_id", "")
-                if node is None or not client or not 0 <= int(node[1]) < _COORDINATORS_FROM:
-                    continue
-                brokers = found.setdefault(client, {})
-                brokers[int(node[1])] = brokers.get(int(node[1]), 0) + int(sample.value)
-    except (ValueError, KeyError, IndexError) as error:
-        raise ScrapeError(f"not the text format of Prometheus: {error}") from None
-    if not found:
-        raise ScrapeError("no incoming-byte-total with client_id and node_id; let consumer-node-metrics be exported")
-    return found
-
-
-def pick(clients: Iterable[str], client_id: str) -> str | None:
-    """Return the client of a page that belongs to a configured client id; the only one where none is configured."""
-    names = sorted(clients)
-    if client_id:
-        return client_id if client_id in names else None
-    return names[0] if len(names) == 1 else None
-
 
 log = structlog.get_logger("traffic")
 
@@ -235,6 +156,20 @@ class TrafficWatch(Service):
         self._last_reported = gaps
         return snapshot
 
+    def poll_for(self, seconds: float, *, min_polls: int = 1) -> TrafficSnapshot:
+        """Poll on the caller's thread for this time after the first poll, and at least so many times.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        snapshot = self.poll()
+        end, polls = time.monotonic() + seconds, 1
+        while (left := end - time.monotonic()) > 0 or polls < min_polls:
+            time.sleep(max(0.0, min(left, self._settings.poll_seconds)))
+            snapshot = self.poll()
+            polls += 1
+        return snapshot
+
     def _selector(self) -> tuple[bool | None, tuple[Gap, ...]]:
         try:
             return self._rack_aware(), ()
@@ -264,20 +199,10 @@ class TrafficWatch(Service):
 
     def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:
         try:
-            clients = received_by_client(scrape(endpoint.url))
-            client = pick(clients, endpoint.client_id)
-            if client is None:
-                known = ", ".join(sorted(clients))
-                raise ScrapeError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")  # noqa: TRY301 - handled below
-            self._exact.post(endpoint.group, _java(client, clients[client]), now=time.monotonic())
-        except (ScrapeError, StatisticsError) as error:
+            self._exact.post(endpoint.group, counters_at(endpoint), now=time.monotonic())
+        except StatisticsError as error:
             return [failed(Family.SCRAPE, endpoint.url, str(error))]
         return []
-
-
-def _java(client: str, received: dict[int, int]) -> Counters:
-    """Convert counters of Java's client: bytes by node only; the probe finds the partitions that a node serves."""
-    return Counters(client=client, client_id=client, age_seconds=None, received=received, served_by=None, messages={})
 
 
 def observe(settings: Settings, *, seconds: float) -> TrafficSnapshot:
@@ -292,11 +217,6 @@ def observe(settings: Settings, *, seconds: float) -> TrafficSnapshot:
     rack_aware = ask_selector(settings)
     watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=rack_aware)
     try:
-        until = time.monotonic() + seconds
-        snapshot = watch.poll()
-        while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, settings.traffic.poll_seconds))
-            snapshot = watch.poll()
-        return snapshot
+        return watch.poll_for(seconds)
     finally:
         watch.close()

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from samerack.traffic.collect import Partition
-from samerack.traffic.production import Rate, Rates
 from samerack.traffic.rates import Weights, level_of, phase_of, weights_of_levels
+from samerack.traffic.throughput import Rate, Rates
 
 _SURE: Final = 0.1
 """The first weights wait until the errors of the rates are at most this part of them, or until no more is to be had."""

@@ -23,7 +23,6 @@ from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Copied, Replication
-from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.snapshot import (
     BlindSpot,
     Flow,
@@ -31,6 +30,7 @@ from samerack.traffic.snapshot import (
     Gap,
     GroupKind,
     GroupTraffic,
+    LowerBound,
     Method,
     ObservedMember,
     PartitionTraffic,

@@ -27,7 +27,7 @@ from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.log_growth import Copied, Replication
-from samerack.traffic.series import OTHER, SeriesLimits
+from samerack.traffic.metrics import OTHER, SeriesLimits
 from tests.unit.agent.measured import GB, REPLICATED, A, B, busy, flow, group, publish, reports, snapshot
 from tests.unit.agent.serving import ask, served
 

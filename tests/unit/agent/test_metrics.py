@@ -26,8 +26,7 @@ from samerack.events.metrics import EventMetrics
 from samerack.reporting.findings import Code
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
-from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.series import SeriesLimits, topic_names
+from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
 from samerack.traffic.snapshot import Family, Shares, Uncounted
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown

@@ -20,7 +20,7 @@ from samerack.common import words
 from samerack.common.money import shipped
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
-from samerack.traffic.lower_bound import LowerBound
+from samerack.traffic.snapshot import LowerBound
 from tests.unit.agent.measured import A, B, busy, busy_events, busy_history, group, reports, snapshot
 from tests.unit.waiting import LONGEST_SECONDS
 

@@ -21,8 +21,8 @@ from samerack.agent.policy.back_off_causes import RULES
 from samerack.agent.web.api import POLICY
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.cli.main import app
+from samerack.cluster.broker_configs import LINE
 from samerack.cluster.racks import SOURCES, Source
-from samerack.cluster.server_assignors import LINE
 from samerack.common.records import TrafficSample
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load

@@ -18,7 +18,7 @@ from samerack.assignors.problem import Problem
 from samerack.cli import lead, plan
 from samerack.cli.cost import groups_table
 from samerack.cli.live_plan import per_member, unknown_racks
-from samerack.cluster.server_assignors import CLASS, LINE, ServerAssignors, from_values
+from samerack.cluster.broker_configs import CLASS, LINE, ServerAssignors, from_values
 from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.offline.curve import points_of
@@ -28,8 +28,8 @@ from samerack.reporting import costs
 from samerack.reporting.baseline import curve_of, server_share
 from samerack.reporting.report import ServerAssignment, from_json, to_json
 from samerack.reporting.server_assignment import server_assignment, with_servers
-from samerack.traffic.production import Rate
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
+from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.policies import RULES
 from tests.unit.agent.measured import (
     GB,

@@ -11,7 +11,7 @@ import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
-from samerack.cluster.server_assignors import LINE, ServerAssignors
+from samerack.cluster.broker_configs import LINE, ServerAssignors
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped

@@ -15,8 +15,8 @@ from samerack.agent.group_status import GroupStatus
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
 from samerack.cli import asking
+from samerack.cluster.broker_configs import LINE
 from samerack.cluster.racks import MemberRack
-from samerack.cluster.server_assignors import LINE
 from samerack.common.errors import AgentError
 from samerack.common.fetching import address as where_it_answers
 from samerack.reporting import findings, group_lag, host_racks, report

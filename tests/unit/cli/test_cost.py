@@ -17,7 +17,7 @@ from samerack.agent.web.server import WebServer, application
 from samerack.cli import asking
 from samerack.cli.cost import server_lines, view
 from samerack.cli.main import app
-from samerack.cluster.server_assignors import LINE, ServerAssignors
+from samerack.cluster.broker_configs import LINE, ServerAssignors
 from samerack.common import words
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment

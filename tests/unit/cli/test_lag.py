@@ -8,7 +8,7 @@ import pytest
 
 from samerack.cli.lag import lacking, members_table, partitions_table
 from samerack.reporting.group_lag import GroupLag, from_json, group_lag, to_json
-from samerack.traffic.lower_bound import LowerBound
+from samerack.traffic.snapshot import LowerBound
 from tests.unit.agent.measured import A, B, group
 from tests.unit.cli.tables import cells_of
 

@@ -33,7 +33,7 @@ from samerack.cluster.wire import Question
 from samerack.common.errors import AgentError, SettingsError
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.traffic.streams_changelogs import KnownBy
+from samerack.traffic.streams_instances import KnownBy
 from tests.unit.agent.values import Described
 from tests.unit.cluster.scripted_wire import (
     ScriptedWire,

@@ -20,7 +20,7 @@ from samerack.common.words import money
 from samerack.settings.measuring import MoneySettings
 from samerack.settings.prices import price_table
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
-from samerack.traffic.streams_changelogs import match
+from samerack.traffic.streams_instances import match
 from tests.unit.agent.values import Described
 from tests.unit.traffic.live_streams import COUNTING, cluster, counting_cluster, instances, thread
 

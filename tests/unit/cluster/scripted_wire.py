@@ -68,7 +68,7 @@ def metadata_response(racks: dict[int, str | None], *topics: Any, cluster_id: st
 
 
 def all_topics(racks: dict[int, str | None], *topics: Any, internal: Collection[str] = ()) -> bytes:
-    """The encoded metadata of all topics, in the version that `cluster.placement` asks for."""
+    """The encoded metadata of all topics, in the version that `cluster.metadata` asks for."""
     response = metadata_response(racks, *topics)
     response.controller_id = response.throttle_time_ms = 0
     response.authorized_operations = set()

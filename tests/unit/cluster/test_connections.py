@@ -14,16 +14,17 @@ from typing import Any, Final
 
 import pytest
 from kafka import errors as kafka_errors
+from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.protocol.metadata import MetadataRequest
 
+from samerack.auth.bearer import TokenError
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import connections as connections_module
 from samerack.cluster.client import ClusterClient, Refusals, connect
 from samerack.cluster.connections import Connections
-from samerack.cluster.errors import NotAcceptedError
-from samerack.cluster.refusals import refusal
-from samerack.common.attempts import REFUSALS
+from samerack.cluster.errors import NotAcceptedError, refusal
+from samerack.common.attempts import REFUSALS, REQUESTS
 from samerack.common.errors import RefusedError
 from tests.clouds.certificates import Authority
 
@@ -133,6 +134,19 @@ def test_a_replaced_certificate_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_pa
                         client.connections.send, MetadataRequest(topics=MetadataRequest.NO_TOPICS), "bootstrap-0"
                     )
         assert {*read} == {*texts}
+
+
+def test_every_failed_refresh_leads_to_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing token is no error of Kafka: it was not counted, and brokers were asked again at once."""
+    with closing(ClusterClient(CONFIG)) as client:
+        client.net.start()
+        connections = client.connections
+        monkeypatch.setattr(connections, "send", lambda *_, **__: Future().failure(TokenError("expired")))
+        for _ in range(REQUESTS.free + 1):
+            connections.refresh_brokers()
+            with pytest.raises(TokenError):
+                client.net.run(lambda: connections._refresh)
+        assert connections._refreshes.pause_seconds == REQUESTS.first
 
 
 def test_a_request_ends_though_the_cause_cannot_be_worded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.protocol.metadata import FindCoordinatorResponse
 
-from samerack.cluster.coordinators import Coordinators
-from samerack.cluster.group_questions import describe_groups, to_coordinators
+from samerack.cluster.group_questions import Coordinators, describe_groups, to_coordinators
 from samerack.cluster.wire import ANY_BROKER, Question
 from tests.unit.cluster.scripted_wire import ScriptedWire, coordinator_response
 

@@ -1,17 +1,31 @@
-"""Which kind of failure an error is, and that no place names another cure than that of its kind."""
+"""Which kind of failure an error is, the cure of its kind in all places, and the message of a refusal."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 from kafka import errors as kafka_errors
 
+from samerack.auth.bearer import TokenError
+from samerack.auth.identities import AwsIdentity
+from samerack.auth.tokens import tokens
 from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.errors import ErrorKind, NotAcceptedError, NotAllowedError, cure_of, error_text, kind_of
-from samerack.cluster.group_type import GroupTypes
-from samerack.cluster.refusals import explained, is_refusal
+from samerack.cluster.errors import (
+    CoordinatorMovesError,
+    ErrorKind,
+    NotAcceptedError,
+    NotAllowedError,
+    cure_of,
+    error_text,
+    explained,
+    is_refusal,
+    kind_of,
+    refusal,
+)
+from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, RefusedError
 from samerack.traffic.gaps import LACKS, failed, refused
@@ -103,3 +117,92 @@ def test_an_error_of_the_agent_is_of_the_kind_of_its_cause() -> None:
     error = AgentError("kafka: no answer")
     error.__cause__ = TimeoutError()
     assert kind_of(error) is ErrorKind.UNREACHABLE
+
+
+CONFIG = {"sasl_mechanism": "PLAIN"}
+
+
+def unverified(code: int) -> ssl.SSLCertVerificationError:
+    """Python's error for a certificate that OpenSSL does not accept."""
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code, error.verify_message = code, "what OpenSSL says"
+    return error
+
+
+def alert(reason: str) -> ssl.SSLError:
+    """Python's error for an alert of the other side."""
+    error = ssl.SSLError(1, f"[SSL: {reason}]")
+    error.reason = reason
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (unverified(10), "the broker's certificate has expired; renew it on the broker"),
+        (unverified(19), "set kafka.ssl.ca.location"),
+        (unverified(20), "set kafka.ssl.ca.location"),
+        (unverified(62), "is for another host name"),
+        (unverified(64), "is for another host name"),
+        (unverified(99), "is not accepted: what OpenSSL says; renew it"),
+        (
+            alert("TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+            "refuse the agent's certificate (certificate required); set kafka",
+        ),
+        (alert("SSLV3_ALERT_CERTIFICATE_EXPIRED"), "refuse the agent's certificate (certificate expired)"),
+        (alert("WRONG_VERSION_NUMBER"), "the server does not use TLS; check the port and kafka.security.protocol"),
+        (kafka_errors.SaslAuthenticationFailedError("no"), "refuse SASL PLAIN: no; check kafka.sasl.username"),
+        (TokenError("no token; check it"), "no token; check it"),
+    ],
+)
+def test_a_refusal_in_words(error: Exception, words: str) -> None:
+    """Cause and cure are found in the error itself and in the client's wrapper of it."""
+    assert words in refusal(error, CONFIG)
+    assert words in refusal(kafka_errors.KafkaConnectionError(error), CONFIG)
+    wrapped = kafka_errors.KafkaConnectionError("Handshake failed")
+    wrapped.__context__ = error
+    assert words in refusal(wrapped, CONFIG)
+
+
+@pytest.mark.parametrize("error", [None, ConnectionResetError(), alert("UNEXPECTED_EOF_WHILE_READING"), TimeoutError()])
+def test_an_outage_is_no_refusal(error: Exception | None) -> None:
+    """An error that may pass by itself is retried soon."""
+    assert refusal(error, CONFIG) == ""
+
+
+def test_a_mechanism_that_is_not_offered() -> None:
+    """The message names the setting to change."""
+    words = refusal(kafka_errors.UnsupportedSaslMechanismError(), CONFIG)
+    assert words == "the brokers do not offer SASL PLAIN there; set kafka.sasl.mechanism to one that they offer"
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (RefusedError("x"), True),
+        (NotAllowedError("x"), True),
+        (NotAcceptedError("x"), True),
+        (kafka_errors.GroupAuthorizationFailedError("orders"), True),
+        (kafka_errors.NotCoordinatorError("orders"), False),
+        (CoordinatorMovesError("x"), False),
+        (AgentError("x"), False),
+    ],
+)
+def test_who_waits_longer(error: Exception, refused: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """Only errors that need an administrator are refusals."""
+    assert is_refusal(error) is refused
+
+
+def test_a_missing_permission_names_itself() -> None:
+    """Errors of the agent are shown as they are, the library's with their name and the permission to give."""
+    assert explained(AgentError("a; b")) == "a; b"
+    assert explained(kafka_errors.GroupAuthorizationFailedError("orders")).endswith("; allow READ on the group")
+    assert explained(kafka_errors.NotCoordinatorError("orders")).startswith("NotCoordinatorError: ")
+
+
+def test_a_refused_token_has_the_cure_of_whoever_gave_it() -> None:
+    """The cure depends on the source of tokens: the permissions of a role, or an issuer and its keys."""
+    error = kafka_errors.SaslAuthenticationFailedError("Access denied")
+    provider = tokens(AwsIdentity(region="eu-west-1"))
+    words = refusal(error, {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider})
+    assert words.startswith("the brokers refuse SASL OAUTHBEARER: Access denied; check that the role's IAM policy")

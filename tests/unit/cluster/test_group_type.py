@@ -9,10 +9,10 @@ from kafka import errors as kafka_errors
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 from kio.schema.errors import ErrorCode
 
-from samerack.cluster import group_type
+from samerack.cluster import group_questions
 from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError
-from samerack.cluster.group_type import GroupTypes
+from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.wire import ANY_BROKER, Question
 from samerack.common.errors import AgentError
 from tests.unit.cluster.scripted_wire import ScriptedWire, coordinator_response, group_response, versions_response
@@ -43,7 +43,7 @@ def scripted(*answers: object, apis: tuple[int, ...] = (CONSUMER_GROUP_DESCRIBE,
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask again soon."""
-    monkeypatch.setattr(group_type, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(group_questions, "_AGAIN_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize(

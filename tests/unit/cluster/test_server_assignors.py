@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.server_assignors import CLASS, LINE, from_values
+from samerack.cluster.broker_configs import CLASS, LINE, from_values, read_broker_configs
 from tests.unit.cluster.scripted_wire import ScriptedWire, configs_response
 
 OURS = f"{CLASS},uniform,range"

@@ -19,7 +19,7 @@ from samerack.protocol.streams_values import NEVER, AssignmentInfo, StreamsTask,
 from samerack.protocol.values import Assignment, Subscription, from_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import groups, streams_instances
-from samerack.traffic.groups import ObservedGroup
+from samerack.traffic.snapshot import ObservedGroup
 from samerack.traffic.streams_instances import Instances
 from tests.unit.agent.values import RACKS as BROKERS
 from tests.unit.agent.values import Described, partition

@@ -17,11 +17,11 @@ from kio.static.primitive import i32, i64
 
 from samerack.cluster.wire import Answer, Question, Wire, in_turns
 from samerack.settings.all_settings import Settings
-from samerack.traffic.broker_poller import BrokerPoller, Poll
+from samerack.traffic.broker_poller import BrokerPoller, GroupReading
 from samerack.traffic.collect import Keys, Offsets, Partition, local_starts, plain_key
 from samerack.traffic.describe import Commits, committed, listed
 from samerack.traffic.groups import ListedGroup
-from samerack.traffic.positions import Position, Positions, named
+from samerack.traffic.positions import CommitSpans, Position, Positions, named
 from samerack.traffic.snapshot import Uncounted
 from tests.unit.agent.values import partition, view_of
 from tests.unit.cluster.scripted_wire import ScriptedWire, offsets_response
@@ -34,6 +34,11 @@ def positions(offsets: dict[Partition, int]) -> Positions:
         partition: Position(committed=offset, offset=offset, counted=offset, at=0.0, end=offset)
         for partition, offset in offsets.items()
     }
+
+
+def committing(offsets: dict[Partition, int]) -> GroupReading:
+    """What is known of a group that has committed these now."""
+    return GroupReading(group=group(), owners={}, committed=offsets, commits=Commits(offsets=offsets))
 
 
 class Recorded(Wire):
@@ -109,11 +114,13 @@ def test_a_group_that_stands_still_is_compared_with_what_can_be_read() -> None:
     state = poller.state
     state.cluster = view_of(t=[partition(1)] * 4)
     state.logs = {("t", number): Offsets(start=0, end=20) for number in range(3)}
-    state.positions = {"g": positions({("t", 0): 10, ("t", 1): 9, ("t", 2): 20, ("t", 3): 5})}
-    poller._poll_stable({"g": {("t", 0): 10, ("t", 1): 12, ("t", 2): 20, ("t", 3): 5}, "new": {("t", 1): 3}})
+    before = CommitSpans(positions=positions({("t", 0): 10, ("t", 1): 9, ("t", 2): 20, ("t", 3): 5}))
+    state.groups = {"g": GroupReading(group=group(), owners={}, committed={}, spans=before)}
+    now = {("t", 0): 10, ("t", 1): 12, ("t", 2): 20, ("t", 3): 5}
+    poller._poll_stable({"g": committing(now), "new": committing({("t", 1): 3})})
     assert asked == [(1, "t", [0])]
     assert state.stable == {("t", 0): 12}
-    poller._poll_stable({"g": {("t", 0): 11}})
+    poller._poll_stable({"g": committing({("t", 0): 11})})
     assert (len(asked), state.stable) == (1, {})
 
 
@@ -126,17 +133,19 @@ def test_members_on_clients_of_two_kinds(same: bool, counts: bool) -> None:  # n
     poller = BrokerPoller(Settings(kafka={"bootstrap.servers": "h:1"}), ScriptedWire(lambda _: None))
     state, java, sarama = poller.state, member("java", "c", 0), member("sarama", "d", 1)
     owners = {("t", 0): java, ("t", 1): sarama}
-    state.owners = {"g": owners if same else {**owners, ("t", 1): member("former", "e", 1)}}
-    state.positions = {"g": positions({("t", 0): 10, ("t", 1): 10})}
-    state.logs = dict.fromkeys(owners, Offsets(start=0, end=20))
-    state.with_epochs = {"g"}
-    poll = Poll(
-        listed={},
-        groups={"g": group(java, sarama)},
-        owners={"g": owners},
-        commits=Commits(offsets={"g": {("t", 0): 20, ("t", 1): 20}}, bare={"g": frozenset({("t", 1)})}),
+    state.groups["g"] = GroupReading(
+        group=group(java, sarama),
+        owners=owners if same else {**owners, ("t", 1): member("former", "e", 1)},
+        committed={},
+        with_epochs=True,
+        spans=CommitSpans(positions=positions({("t", 0): 10, ("t", 1): 10})),
     )
-    found = poller._spans(poll, {}, now=5.0)["g"]
+    state.logs = dict.fromkeys(owners, Offsets(start=0, end=20))
+    commits = Commits(offsets=dict.fromkeys(owners, 20), bare=frozenset({("t", 1)}))
+    one = poller._reading(group(java, sarama), None, commits, missed=0)
+    assert one.owners == owners
+    poller._find_spans({"g": one}, {}, now=5.0)
+    found = one.spans
     assert [span.partition[1] for span in found.spans] == ([0, 1] if counts else [0])
     assert named(found.left) == ({} if counts else {Uncounted.MOVED: 10})
 
@@ -188,10 +197,12 @@ def test_where_a_share_group_goes_on_stands_for_its_commits() -> None:
     def group(name: str, kind: str) -> ListedGroup:
         return ListedGroup(group=name, coordinator=1, protocol_type="", state="Stable", type=kind)
 
-    found = committed(Wired(), [group("s", "share"), group("c", "classic")], plain_key, before={})
-    assert found.offsets == {"s": {("t", 0): 7}, "c": {("t", 0): 5}}
-    assert (found.with_epochs, set(found.failed["s"])) == ({"s", "c"}, {("t", 2)})
-    assert [gap.where for gap in found.gaps] == ["s, topic t"]
+    found, gaps = committed(Wired(), [group("s", "share"), group("c", "classic")], plain_key, before={})
+    assert found == {
+        "s": Commits(offsets={("t", 0): 7}, failed=frozenset({("t", 2)}), with_epochs=True),
+        "c": Commits(offsets={("t", 0): 5}, with_epochs=True),
+    }
+    assert [gap.where for gap in gaps] == ["s, topic t"]
 
 
 def _share_offsets() -> Any:

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
-from samerack.traffic.overhead import PARTITION_BYTES, RESPONSE_BYTES, answers_per_second, overhead_bytes
+from samerack.traffic.attribute import (
+    PARTITION_BYTES,
+    RESPONSE_BYTES,
+    AttributedBytes,
+    answers_per_second,
+    overhead_bytes,
+    parts_of,
+    with_overhead,
+)
 from samerack.traffic.positions import Span
 from tests.unit.traffic.test_exact import member
 

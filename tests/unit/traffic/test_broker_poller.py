@@ -12,12 +12,12 @@ from samerack.cluster.view import ClusterView, Rack
 from samerack.cluster.wire import Wire
 from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups
-from samerack.traffic.broker_poller import BrokerPoller, Poll, Unread
-from samerack.traffic.collect import Offsets
+from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll, Unread
+from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.describe import Commits, Descriptions, Listing
-from samerack.traffic.groups import ListedGroup, ObservedGroup
-from samerack.traffic.positions import Held, Position
-from samerack.traffic.snapshot import Gap
+from samerack.traffic.groups import ListedGroup
+from samerack.traffic.positions import CommitSpans, Held, Position, Positions
+from samerack.traffic.snapshot import Gap, ObservedGroup
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
 
@@ -27,12 +27,18 @@ P0 = ("t", 0)
 def poll(poller: BrokerPoller, offset: int | None) -> Poll:
     """Take a poll of group g in, with its commit, or without an answer."""
     seen: ObservedGroup = group(member("m", "c", 0))
-    commits = Commits(offsets={} if offset is None else {"g": {P0: offset}})
-    polled = Poll(listed={}, groups={"g": seen}, owners={"g": seen.owners()}, commits=commits)
+    commits = None if offset is None else Commits(offsets={P0: offset})
+    polled = {"g": poller._reading(seen, None, commits, missed=0)}
     poller.state.logs = {P0: Offsets(start=0, end=1000)}
-    polled.spans = poller._spans(polled, {}, now=1.0)
+    poller._find_spans(polled, {}, now=1.0)
     poller.done(polled, now=1.0)
     return polled
+
+
+def reading(positions: Positions, committed: Mapping[Partition, int] | None = None) -> GroupReading:
+    """What is known of a group that was there, with what it has committed now."""
+    spans = CommitSpans(positions=positions)
+    return GroupReading(group=group(member("m", "c", 0)), owners={}, committed=committed or {}, spans=spans)
 
 
 @pytest.fixture
@@ -45,14 +51,14 @@ def test_a_failed_question_for_commits_forgets_nothing(poller: BrokerPoller) -> 
     """The next commits are compared with the last known ones, not with the log's start."""
     poll(poller, 100)
     polled = poll(poller, None)
-    assert poller.state.positions["g"][P0].committed == 100
-    assert poller.committed(polled, "g") == {P0: 100}
+    assert poller.state.groups["g"].positions[P0].committed == 100
+    assert polled["g"].committed == {P0: 100}
 
 
 def test_a_group_that_never_answered_has_no_commits_to_go_on_from(poller: BrokerPoller) -> None:
     """The first answer of a group is its start."""
     poll(poller, None)
-    assert poller.state.positions == {}
+    assert poller.state.groups["g"].spans.positions is None
 
 
 def test_a_group_is_gone_when_all_coordinators_have_answered_without_it_twice(poller: BrokerPoller) -> None:
@@ -61,14 +67,16 @@ def test_a_group_is_gone_when_all_coordinators_have_answered_without_it_twice(po
     poller.state.cluster = ClusterView(brokers={1: "a", 2: "b"}, topics={})
     part, whole = (Listing(groups={}, brokers=frozenset(brokers), gaps=[]) for brokers in ({1}, {1, 2}))
     for listing, there in ((part, True), (whole, True), (part, True), (whole, False)):
-        assert (poller._missed(listing).keys() == {"g"}) is there
+        missed = poller._missed(listing)
+        assert (missed.keys() == {"g"}) is there
+        poller.state.groups["g"].missed = missed.get("g", 0)
 
 
 def test_groups_that_are_gone_are_forgotten(poller: BrokerPoller) -> None:
     """Group names change, and memory does not grow with them."""
     poll(poller, 100)
-    poller.done(Poll(listed={}, groups={}, owners={}, commits=Commits()), now=2.0)
-    assert (poller.state.positions, poller.state.groups) == ({}, {})
+    poller.done({}, now=2.0)
+    assert poller.state.groups == {}
 
 
 @pytest.mark.parametrize(("replicas", "rack"), [((1, 2), None), ((1, 9), "cellar")])
@@ -90,13 +98,13 @@ def test_a_rack_that_no_broker_has_is_unknown(
     monkeypatch.setattr(collect, "metadata", metadata)
     monkeypatch.setattr(describe, "listed", lambda *_: Listing({"g": listed}, frozenset({1, 2}), []))
     monkeypatch.setattr(describe, "described", described)
-    monkeypatch.setattr(describe, "committed", lambda *_, **__: Commits())
+    monkeypatch.setattr(describe, "committed", lambda *_, **__: ({}, []))
     monkeypatch.setattr(groups, "classic", lambda *_, **__: seen)
     first = poller._poll_groups()
-    assert [one.rack.rack for one in first.groups["g"].members] == [rack]
-    assert first.owners["g"]["t", 0].rack.rack == rack
+    assert [one.rack.rack for one in first["g"].group.members] == [rack]
+    assert first["g"].owners["t", 0].rack.rack == rack
     poller.done(first, now=1.0)
-    assert poller._poll_groups().groups["g"] is first.groups["g"]
+    assert poller._poll_groups()["g"].group is first["g"].group
 
 
 def test_what_is_unknown_is_served_by_nobody(poller: BrokerPoller) -> None:
@@ -128,6 +136,6 @@ def test_nothing_is_unread_below_the_lowest_position_of_any_group() -> None:
     """What a group holds back to be counted later begins before its last commit; other topics have no readers."""
     held = Held(first=20, end=40, steps=1, seconds=5.0)
     at_40, at_30 = (Position(committed=one, offset=one, counted=one, at=0.0, end=None) for one in (40, 30))
-    before = {"a": {P0: at_40._replace(held=held)}, "b": {P0: at_30}}
-    unread = Unread(before, {"b": {P0: 35, ("t", 1): 7}})
+    before = {"a": reading({P0: at_40._replace(held=held)}), "b": reading({P0: at_30})}
+    unread = Unread(before, {"b": reading({}, {P0: 35, ("t", 1): 7})})
     assert [unread.lowest(one) for one in (P0, ("t", 1), ("t", 2), ("u", 0))] == [20, 7, None, None]

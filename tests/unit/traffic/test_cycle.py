@@ -13,11 +13,11 @@ from samerack.election.messages import observe
 from samerack.election.tenure import NOTHING, Tenure, Tenures
 from samerack.settings.all_settings import Settings
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.broker_poller import BrokerPoller, Poll
+from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.cycle import Cycle
-from samerack.traffic.describe import Commits
 from samerack.traffic.exact import ExactReads
+from samerack.traffic.groups import owners_of
 from samerack.traffic.positions import Polls, spans_of
 from samerack.traffic.snapshot import Gap, TrafficSnapshot
 from samerack.traffic.weights import WeightBook
@@ -48,17 +48,12 @@ class Seeing(BrokerPoller):
         self.offset += 10
         seen = group(member("m1", "c", 0), member("m2", "d", 1))
         commits: dict[Partition, int] = {("t", 0): self.offset, ("t", 1): self.offset}
-        owned = seen.owners().keys()
-        before = self.state.positions.get("g")
+        owned = owners_of(seen).keys()
+        last = self.state.groups.get("g")
+        before = last.spans.positions if last is not None else None
         logs = dict.fromkeys(commits, Offsets(start=0, end=self.offset))
         spans = spans_of(Polls(before=before, now=commits, owned_before=owned, owned=owned, logs=logs))
-        return Poll(
-            listed={},
-            groups={"g": seen},
-            owners={"g": seen.owners()},
-            commits=Commits(offsets={"g": commits}),
-            spans={"g": spans},
-        )
+        return {"g": GroupReading(group=seen, owners=owners_of(seen), committed=commits, spans=spans)}
 
 
 class Agent:

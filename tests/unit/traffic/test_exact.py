@@ -14,8 +14,7 @@ from samerack.protocol.values import from_pairs
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, LogExtent, begin
 from samerack.traffic.exact import STALE_SECONDS, ExactReads
-from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.snapshot import ObservedMember
+from samerack.traffic.snapshot import ObservedGroup, ObservedMember
 from samerack.traffic.statistics import Counters, StatisticsError
 
 LOGS: Final[Mapping[Partition, Curve]] = {
@@ -40,7 +39,7 @@ def member(name: str, client_id: str, *numbers: int) -> ObservedMember:
 
 def group(*members: ObservedMember) -> ObservedGroup:
     """A stable group."""
-    return ObservedGroup(group="g", kind="classic", state="Stable", assignor="range", members=members, owned_known=True)
+    return ObservedGroup(group="g", kind="classic", state="Stable", assignor="range", members=members)
 
 
 def counters(received: int, *, client: str = "c#1", client_id: str = "c", number: int = 0, age: float = 5) -> Counters:

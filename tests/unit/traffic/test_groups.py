@@ -20,7 +20,7 @@ from samerack.settings.leading import RackSettings
 from samerack.traffic import groups
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.snapshot import ObservedMember
-from samerack.traffic.streams_client import StreamsClient
+from samerack.traffic.streams_members import StreamsClient
 from tests.unit.agent.values import Described, partition, view_of
 from tests.unit.protocol.streams_writers import encode_subscription_info
 from tests.unit.traffic.live_streams import instance, kip_1071
@@ -62,7 +62,7 @@ def test_classic_groups_carry_the_consumer_protocol() -> None:
         ("m1", "a", "subscription"),
         ("m2", "b", "client-id"),
     ]
-    assert {where: owner.id for where, owner in group.owners().items()} == {("t", 0): "m1", ("t", 1): "m2"}
+    assert {where: owner.id for where, owner in groups.owners_of(group).items()} == {("t", 0): "m1", ("t", 1): "m2"}
     assert (group.kind, group.owned_known) == ("classic", True)
 
 
@@ -188,7 +188,7 @@ def test_members_of_a_share_group_read_partitions_together() -> None:
     group = groups.share(raw, racks=RACKS)
     assert (group.kind, group.assignor, group.owned_known) == ("share", "simple", True)
     assert [member.rack.rack for member in group.members] == ["a", "b", "a", None]
-    owners = group.owners()
+    owners = groups.owners_of(group)
     assert {number: owner.rack.rack for (_, number), owner in owners.items()} == {0: None, 1: "a", 2: None}
     assert {(owner.id, owner.rack.fetches_with_rack) for owner in owners.values()} == {("", False)}
 

@@ -1,15 +1,21 @@
-"""The lag of groups: what is known, what is not, and what no partition may hide."""
+"""The lag of groups, in which no partition hides what is known, and the timelines that its seconds come from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.lag import (
+    Timeline,
+    Timelines,
+    age_of,
+    extend_timeline,
     lag_by_key,
     lag_of_all,
     lag_records,
@@ -17,8 +23,7 @@ from samerack.traffic.lag import (
     oldest_by_key,
     oldest_of_all,
 )
-from samerack.traffic.lower_bound import LowerBound
-from samerack.traffic.timeline import extend
+from samerack.traffic.snapshot import LowerBound
 
 
 @pytest.mark.parametrize(
@@ -80,6 +85,153 @@ def test_one_unknown_partition_hides_no_other() -> None:
 )
 def test_the_age_of_a_partition(records: int | None, committed: int | None, age: float | None) -> None:
     """The oldest record that is not read is as old as polls show; 0 without lag, and unknown before the first poll."""
-    timeline = extend(extend(None, at=100, end=10), at=105, end=20)
+    timeline = extend_timeline(extend_timeline(None, at=100, end=10), at=105, end=20)
     assert lag_seconds(records, committed, timeline, now=105) == age
     assert lag_seconds(records, committed, None, now=105) == (0.0 if records == 0 else None)
+
+
+POLL_SECONDS = 5.0
+DAY = 86_400.0
+ONE: Partition = ("orders", 0)
+OTHER: Partition = ("orders", 1)
+
+polls = st.lists(
+    st.tuples(st.floats(0.01, 30, allow_nan=False), st.integers(0, 50) | st.integers(0, 10**7)),
+    min_size=1,
+    max_size=400,
+)
+"""Seconds and records between two polls."""
+
+
+def timeline_of(polled: Iterable[tuple[float, int]]) -> Timeline:
+    """The timeline after polls at these times with these ends."""
+    timeline = None
+    for at, end in polled:
+        timeline = extend_timeline(timeline, at=at, end=end)
+    assert timeline is not None
+    return timeline
+
+
+def summed(steps: Sequence[tuple[float, int]], *, at: float = 1000.0, end: int = 7) -> list[tuple[float, int]]:
+    """The polls that follow each other like this."""
+    polled = [(at, end)]
+    for seconds, records in steps:
+        at, end = at + seconds, end + records
+        polled.append((at, end))
+    return polled
+
+
+@given(polls)
+def test_an_age_is_right_within_its_bounds(steps: list[tuple[float, int]]) -> None:
+    """A record is as old as one of the two polls around it says, within a fifth of its age where this is more."""
+    polled = summed(steps)
+    timeline, now = timeline_of(polled), polled[-1][0]
+    for (before, first), (after, end) in pairwise(polled):
+        for offset in {first, (first + end) // 2, end - 1} if end > first else ():
+            age = age_of(timeline, offset, now=now)
+            if age is not None:  # what is dropped with age is unknown, and the newest hours are never dropped
+                slack = (now - after) / 5 + 0.02
+                assert now - after - slack <= age <= now - before + slack
+            else:
+                assert len(steps) > 96
+
+
+@given(polls, st.integers(1, 1000))
+def test_it_is_unknown_what_came_before_and_never_negative(steps: list[tuple[float, int]], earlier: int) -> None:
+    """The first poll shows no age of what lay there; what is not written yet has none; ages fall with the offset."""
+    polled = summed(steps)
+    timeline, (now, end) = timeline_of(polled), polled[-1]
+    assert age_of(timeline, polled[0][1] - earlier, now=now) is None
+    assert age_of(timeline, end, now=now) is None
+    ages = [age_of(timeline, offset, now=now) for offset in sorted({one for _, one in polled[:-1] if one < end})]
+    known = [age for age in ages if age is not None]
+    assert ages[len(ages) - len(known) :] == known
+    assert known == sorted(known, reverse=True)
+    assert all(age >= 0 for age in known)
+
+
+@pytest.mark.parametrize("rate", [0.05, 3, 70_000])
+def test_constant_production_is_exact_within_one_poll_at_any_age(rate: float) -> None:
+    """After a day of polls the age of each record is known to within the time between two polls, in 112 steps."""
+    count = round(DAY / POLL_SECONDS)
+    timeline = timeline_of((n * POLL_SECONDS, int(rate * n * POLL_SECONDS)) for n in range(count + 1))
+    for age in (1, 7, 100, 3_000, 50_000, DAY - 60):
+        offset = int(rate * (DAY - age))
+        found = age_of(timeline, offset, now=DAY)
+        written = (offset + 1) / rate
+        assert found == pytest.approx(DAY - written, abs=POLL_SECONDS + 1 / rate)
+    assert len(timeline.steps) <= 112 * 8
+
+
+def test_two_weeks_are_kept_of_a_busy_partition() -> None:
+    """Thinning keeps the beginning for two weeks; later the oldest points go, and their records' age with them."""
+    timeline = timeline_of((n * 60.0, n * n % 977 + 1000 * n) for n in range(14 * 1440))
+    assert age_of(timeline, 10, now=14 * DAY) == pytest.approx(14 * DAY, rel=0.2)
+
+
+def test_a_log_that_went_back_starts_again() -> None:
+    """A shorter log is another log: nothing of the former one is used."""
+    timeline = timeline_of([(0, 0), (5, 100), (10, 40), (15, 60)])
+    assert age_of(timeline, 30, now=15) is None
+    assert age_of(timeline, 40, now=15) == 5
+
+
+def test_growth_beyond_32_bits_starts_again() -> None:
+    """A log that jumps by billions of records in one poll is no log that grew."""
+    timeline = timeline_of([(0, 0), (5, 2**40), (10, 2**40 + 1)])
+    assert age_of(timeline, 2**39, now=10) is None
+    assert age_of(timeline, 2**40, now=10) == 5
+
+
+def test_a_pause_in_polling_is_no_guess() -> None:
+    """What came in a pause of ten minutes has no age until that is a fifth of it; what came before and after has."""
+    timeline = timeline_of([(0, 0), (5, 10), (605, 20), (610, 30)])
+    assert [age_of(timeline, offset, now=610) for offset in (0, 15, 20)] == [610, None, 5]
+    assert age_of(timeline, 15, now=4_000) == 4_000 - 305
+
+
+def test_an_idle_partition_keeps_one_step() -> None:
+    """A record after hours without any is as old as the last poll without it."""
+    timeline = timeline_of([*((n * 5.0, 8) for n in range(2000)), (10_000, 9)])
+    assert len(timeline.steps) == 2 * 8
+    assert age_of(timeline, 8, now=10_000) == 5
+    assert extend_timeline(timeline, at=10_000, end=9) is timeline
+
+
+@given(st.lists(st.tuples(st.sampled_from([(0, None), (0, 0), (3, 0), (None, 2), (1, 1)])), max_size=60))
+def test_resting_partitions_are_as_if_each_poll_was_added(growths: list[tuple[tuple[int | None, int | None]]]) -> None:
+    """`Timelines` adds what it needs of polls without growth: ages are those of all polls; None is a missing answer.
+
+    Steps are thinned each time that eight have come, which is not at the same poll: then within their bounds.
+    """
+    close = 0.0 if len(growths) < 8 else 0.2
+    timelines, eager, ends, at = Timelines(), dict[Partition, Timeline](), {ONE: 0, OTHER: 0}, 0.0
+    for (growth,) in growths:
+        at += POLL_SECONDS
+        logs = {}
+        for partition, records in zip((ONE, OTHER), growth, strict=True):
+            if records is not None:
+                ends[partition] += records
+                logs[partition] = Offsets(start=0, end=ends[partition])
+                eager[partition] = extend_timeline(eager.get(partition), at=at, end=ends[partition])
+        timelines.polled(logs, now=at)
+    for partition, timeline in eager.items():
+        for offset in range(ends[partition] + 1):
+            lazy = timelines.known[partition]
+            age = age_of(timeline, offset, now=at)
+            assert age_of(lazy, offset, now=at) == (None if age is None else pytest.approx(age, rel=close, abs=0.0))
+
+
+def test_partitions_that_are_polled_no_longer_are_forgotten_late() -> None:
+    """A group that is not seen for some minutes keeps its timelines; after twenty they are gone."""
+    timelines, logs = Timelines(), {ONE: Offsets(start=0, end=1)}
+    timelines.polled(logs, now=0)
+    timelines.polled({ONE: Offsets(start=0, end=5)}, now=5)
+    for now in range(10, 500, 5):
+        timelines.polled({}, now=now)
+    timelines.polled(logs | {ONE: Offsets(start=0, end=5)}, now=700)
+    assert age_of(timelines.known[ONE], 3, now=700) == pytest.approx(697.5)
+    for now in range(705, 2100, 5):
+        timelines.polled({}, now=now)
+    timelines.polled({ONE: Offsets(start=0, end=5)}, now=2100)
+    assert age_of(timelines.known[ONE], 3, now=2100) is None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.cluster.placement import Placements
+from samerack.cluster.metadata import Placements
 from samerack.traffic.log_growth import (
     UNKNOWN,
     Copied,

@@ -11,13 +11,12 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from samerack.cluster.raw_request import RawRequest
 from samerack.cluster.view import ClusterView
-from samerack.cluster.wire import Question
+from samerack.cluster.wire import Question, RawRequest
 from samerack.election.messages import observe
 from samerack.election.tenure import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.settings.measuring import TrafficSettings
-from samerack.traffic import cluster_logs
+from samerack.traffic import replication
 from samerack.traffic.broker_poller import CycleState
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.curve import LogExtent, begin
@@ -310,7 +309,7 @@ def test_a_cluster_without_topics_is_at_rest() -> None:
 
 def test_many_partitions_are_asked_for_in_parts(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in memory at once does not grow with the cluster."""
-    monkeypatch.setattr(cluster_logs, "_AT_ONCE", 1)
+    monkeypatch.setattr(replication, "_AT_ONCE", 1)
     it = metered(brokers)
     it.poll()
     brokers.sizes |= dict.fromkeys(brokers.sizes, 20_000)

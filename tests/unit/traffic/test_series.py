@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
-from samerack.traffic.metrics import TrafficCollector
-from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, topic_names
+from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits, TrafficCollector, topic_names
 from samerack.traffic.snapshot import FlowKey, GroupTraffic
 from tests import effort
 from tests.unit.agent.measured import A, B, flow, group, publish, reports, snapshot

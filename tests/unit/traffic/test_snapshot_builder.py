@@ -10,71 +10,68 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, NoRack, Rack
+from samerack.cluster.wire import Wire
 from samerack.common.money import shipped
 from samerack.reporting import costs
 from samerack.settings.loading import load
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
+from samerack.traffic.broker_poller import BrokerPoller, CycleState, GroupReading
 from samerack.traffic.collect import Offsets, Partition
-from samerack.traffic.lower_bound import LowerBound
-from samerack.traffic.metrics import TrafficCollector
+from samerack.traffic.curve import LogExtent, begin
+from samerack.traffic.metrics import SeriesLimits, TrafficCollector, topic_names
 from samerack.traffic.positions import CommitSpans
-from samerack.traffic.production import Production, Rate
-from samerack.traffic.read_rates import ReadRates
-from samerack.traffic.series import SeriesLimits, topic_names
-from samerack.traffic.snapshot import BlindSpot, TrafficSnapshot
-from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
-from samerack.traffic.streams_client import StreamsClient
-from samerack.traffic.timeline import extend
+from samerack.traffic.probe import Served
+from samerack.traffic.snapshot import BlindSpot, GroupTraffic, LowerBound, TrafficSnapshot
+from samerack.traffic.snapshot_builder import SnapshotBuilder
+from samerack.traffic.streams_members import StreamsClient
+from samerack.traffic.throughput import Production, Rate, ReadRates
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
 
 NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
 CLIENT = StreamsClient(process_id="p", endpoint="", tags=(), active=("0_0",), standby=())
-CONTEXT = ClusterContext(
-    view=view_of(t=[partition(1)]),
-    logs={},
-    timelines={},
-    polled_at=0.0,
-    serving=lambda *_: 1,
-    rack_of=lambda _: "a",
-    served={"a": [("t", 0)]},
-    sampled=frozenset(),
-    sizes_known=True,
-    rack_aware=True,
-    window_seconds=60.0,
+VIEW = view_of(t=[partition(1)])
+SERVED = Served(broker=1, view=partition(1), at=0.0, seconds=60.0)
+STATE = CycleState(
+    cluster=VIEW,
+    curves={("t", 0): begin(LogExtent(start=0, end=0, size_bytes=0, leader=1))},
+    served={"a": {("t", 0): SERVED}},
 )
 NOTHING = CommitSpans()
+SETTINGS = load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={})
 
 
-def seen(spans: CommitSpans = NOTHING, *, exact: bool = True, **changed: object) -> GroupObservation:
+def seen(spans: CommitSpans = NOTHING, *, exact: bool = True, **changed: object) -> GroupReading:
     """A group of one member, which owns one partition and has exact figures."""
     one = replace(member("m", "c", 0), **changed)  # type: ignore[arg-type]  # fields by name
-    return GroupObservation(
+    return GroupReading(
         group=group(one),
         owners={("t", 0): one},
         committed={("t", 0): 5},
         spans=spans,
-        flows=(),
         is_whole=True,
         exact_members=frozenset({"m"} if exact else ()),
     )
 
 
-def builder(weights: WeightBook | None = None, production: Production | None = None) -> SnapshotBuilder:
-    """A new builder."""
-    return SnapshotBuilder(
-        load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}),
-        weights or WeightBook(),
-        ReadRates(),
-        production or Production(),
-    )
+class Built:
+    """A builder, and a poller that has polled."""
+
+    def __init__(self, state: CycleState = STATE, weights: WeightBook | None = None) -> None:
+        self.builder = SnapshotBuilder(SETTINGS, weights or WeightBook(), ReadRates())
+        self.poller = BrokerPoller(SETTINGS, Wire({}))
+        self.poller.state, self.poller.rack_aware = state, True
+
+    def group(self, what: GroupReading, *, now: float = 0.0) -> GroupTraffic:
+        """The snapshot of the group."""
+        return self.builder.build(what, self.poller, now=now, window_seconds=60.0)
 
 
-def spots(what: GroupObservation, context: ClusterContext = CONTEXT) -> set[BlindSpot]:
+def spots(what: GroupReading, state: CycleState = STATE) -> set[BlindSpot]:
     """The blind spots of one view."""
-    return set(builder().build(what, context).blind_spots)
+    return set(Built(state).group(what).blind_spots)
 
 
 def test_an_exact_group_with_racks_has_none() -> None:
@@ -89,21 +86,22 @@ def test_each_cause_has_its_sentence() -> None:
     assert spots(seen(rack=NOWHERE)) == {BlindSpot.RACKS_UNKNOWN}
     assert spots(seen(rack=replace(NOWHERE, foreign="cellar", fetches_with_rack=True))) == {BlindSpot.RACKS_UNKNOWN}
     assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
-    assert spots(seen(), replace(CONTEXT, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
-    assert spots(seen(), replace(CONTEXT, served={})) == {BlindSpot.SERVING_GUESSED}
+    assert spots(seen(), replace(STATE, curves={})) == {BlindSpot.SIZES_UNKNOWN}
+    assert spots(seen(), replace(STATE, served={})) == {BlindSpot.SERVING_GUESSED}
     assert spots(seen(streams=replace(CLIENT, standby=("0_1",)))) == {BlindSpot.STATE}
 
 
 def test_the_age_of_what_is_not_read_is_that_of_the_timeline() -> None:
     """Partition and topic have it; without a timeline or an end it is not known."""
-    context = replace(CONTEXT, logs={("t", 0): Offsets(start=0, end=20)}, polled_at=105.0)
-    timeline = extend(extend(None, at=100, end=0), at=105, end=20)
-    built = builder().build(seen(), replace(context, timelines={("t", 0): timeline}))
-    (shown,) = built.partitions
-    assert (shown.lag_records, shown.lag_seconds) == (15, 3.75)
-    assert built.lag_seconds == {"t": LowerBound(value=3.75)}
-    for unknown in (context, replace(CONTEXT, timelines={("t", 0): timeline})):
-        assert builder().build(seen(), unknown).lag_seconds == {"t": LowerBound(unknown=1)}
+    state = replace(STATE, logs={("t", 0): Offsets(start=0, end=20)})
+    for known, lag in ((state, LowerBound(value=3.75)), (STATE, LowerBound(unknown=1))):
+        built = Built(known)
+        for at, end in ((100.0, 0), (105.0, 20)):
+            built.poller.timelines.polled({("t", 0): Offsets(start=0, end=end)}, now=at)
+        assert built.group(seen(), now=105.0).lag_seconds == {"t": lag}
+        (shown,) = built.group(seen(), now=105.0).partitions
+        assert (shown.lag_records, shown.lag_seconds) == ((15, 3.75) if known is state else (None, None))
+    assert Built(state).group(seen(), now=105.0).lag_seconds == {"t": LowerBound(unknown=1)}
 
 
 def test_what_can_be_read_ends_where_brokers_say() -> None:
@@ -116,17 +114,17 @@ def test_what_can_be_read_ends_where_brokers_say() -> None:
         (None, {}, None),
     ):
         logs = {} if log is None else {("t", 0): log}
-        (built,) = builder().build(seen(), replace(CONTEXT, logs=logs, stable=stable)).partitions
+        (built,) = Built(replace(STATE, logs=logs, stable=stable)).group(seen()).partitions
         assert built.readable_records == found
 
 
 def test_a_rewind_is_remembered() -> None:
     """Bytes that were read twice are unknown as long as the figures are shown."""
-    one = builder()
-    assert one.build(seen(replace(NOTHING, rewound=frozenset({("t", 0)}))), CONTEXT).blind_spots == (BlindSpot.REWOUND,)
-    assert one.build(seen(), CONTEXT).blind_spots == (BlindSpot.REWOUND,)
-    one.forget(["g"])
-    assert one.build(seen(), CONTEXT).blind_spots == ()
+    one = Built()
+    assert one.group(seen(replace(NOTHING, rewound=frozenset({("t", 0)})))).blind_spots == (BlindSpot.REWOUND,)
+    assert one.group(seen()).blind_spots == (BlindSpot.REWOUND,)
+    one.builder.forget(["g"])
+    assert one.group(seen()).blind_spots == ()
 
 
 @pytest.mark.parametrize(
@@ -152,8 +150,7 @@ def test_the_share_at_random_is_unknown_while_a_broker_has_no_rack(
 def test_the_best_share_of_a_group_without_racks_is_unknown(rack: MemberRack, optimal: float | None) -> None:
     """No series of the optimum, and none in `cost`; with a rack, which is not that of the replica, there is one."""
     view = view_of({1: "b"}, t=[partition(1)])
-    context = replace(CONTEXT, view=view)
-    snapshot = TrafficSnapshot(groups=(builder().build(seen(rack=rack), context),), cluster=view)
+    snapshot = TrafficSnapshot(groups=(Built(replace(STATE, cluster=view)).group(seen(rack=rack)),), cluster=view)
     (cost,) = costs.report(snapshot, shipped("aws"), roles={}).groups
     assert cost.optimal_share == optimal
     board, registry = TrafficBoard(), CollectorRegistry()
@@ -180,7 +177,6 @@ class Written(Production):
 def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is by rates and not by weights, which are alike here, and no other plan is made while these stay."""
     view = view_of({1: "a", 2: "b"}, t=[partition(1), partition(2)])
-    context = replace(CONTEXT, view=view)
     both = {("t", 0): 5, ("t", 1): 5}
     one = member("m", "c", 0, 1)
     observed = replace(seen(), group=group(one), owners=dict.fromkeys(both, one), committed=both)
@@ -189,8 +185,9 @@ def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatc
     weights = book.weights("g")
     assert weights is not None
     assert weights["t"][0] == weights["t"][1]
-    made = builder(book, written)
-    assert made.build(observed, context).shares.optimal == pytest.approx(130 / 230)
+    made = Built(replace(STATE, cluster=view), book)
+    made.poller.production = written
+    assert made.group(observed).shares.optimal == pytest.approx(130 / 230)
     monkeypatch.delattr(shares, "solve")
     written.written = (100.0, 300.0)
-    assert made.build(observed, context).shares.optimal == pytest.approx(3 / 4)
+    assert made.group(observed).shares.optimal == pytest.approx(3 / 4)

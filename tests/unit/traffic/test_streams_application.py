@@ -11,8 +11,7 @@ from samerack.cluster.view import ClusterView, NoRack
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.values import Subscription
 from samerack.traffic.streams_application import NO_STATE, Brokers, LiveApplication, application_of, standbys_now
-from samerack.traffic.streams_changelogs import match
-from samerack.traffic.streams_instances import Instances
+from samerack.traffic.streams_instances import Instances, match
 from tests.unit.agent.values import Described
 from tests.unit.traffic.live_streams import COUNTING, counting_cluster, instances, thread
 

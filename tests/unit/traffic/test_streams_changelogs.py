@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from samerack.assignors.streams.application import task_id
-from samerack.traffic.streams_changelogs import KnownBy, changelog_topics, match
-from samerack.traffic.streams_tasks import Sources
+from samerack.traffic.streams_instances import KnownBy, changelog_topics, match
+from samerack.traffic.streams_members import Sources
 
 
 def sources(**tasks: tuple[str, int]) -> Sources:

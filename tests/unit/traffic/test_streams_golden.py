@@ -15,9 +15,8 @@ from samerack.protocol.values import Subscription
 from samerack.settings.leading import RackSettings
 from samerack.traffic import groups
 from samerack.traffic.streams_application import standbys_now
-from samerack.traffic.streams_changelogs import KnownBy, match
-from samerack.traffic.streams_client import from_subscription
-from samerack.traffic.streams_instances import of_classic
+from samerack.traffic.streams_instances import KnownBy, match, of_classic
+from samerack.traffic.streams_members import from_subscription
 from tests.unit.agent.values import Described
 from tests.unit.golden import GOLDEN, golden
 from tests.unit.traffic.live_streams import instances

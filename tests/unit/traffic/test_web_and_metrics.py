@@ -18,21 +18,28 @@ from samerack.agent.web.server import WebServer
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.gaps import failed, merged, refused
-from samerack.traffic.lower_bound import LowerBound, Number
-from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.series import OTHER, SeriesLimits, topic_names
+from samerack.traffic.metrics import OTHER, SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
 from samerack.traffic.snapshot import (
     Family,
     Flow,
     FlowKey,
     GroupTraffic,
+    LowerBound,
+    Number,
     ObservedMember,
     Shares,
     TrafficSnapshot,
     Volume,
 )
-from samerack.traffic.statistics import MAX_BYTES, MeasuredElsewhereError, parse
-from samerack.traffic.watch import ScrapeError, pick, received_by_client, scrape
+from samerack.traffic.statistics import (
+    MAX_BYTES,
+    MeasuredElsewhereError,
+    ScrapeError,
+    parse,
+    pick,
+    received_by_client,
+    scrape,
+)
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
 from tests.unit.waiting import LONGEST_SECONDS

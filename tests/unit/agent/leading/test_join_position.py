@@ -14,7 +14,7 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
-from samerack.cluster.member_order import counts_agents, is_exposed, members_before
+from samerack.cluster.joining import counts_agents, is_exposed, members_before
 from samerack.common.errors import AgentError
 from samerack.protocol.java import spread_hash
 from samerack.protocol.values import TopicPartitions, from_pairs, no_partitions

@@ -12,9 +12,8 @@ from kafka import errors as kafka_errors
 from samerack.agent.leading.assigning import Assigning
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.assignors.problem import NOBODY
-from samerack.cluster.group import GroupView, MemberView, view_member
+from samerack.cluster.group import GroupView, MemberView, record_bytes, view_member
 from samerack.cluster.group_member import Joined
-from samerack.cluster.group_record import record_bytes
 from samerack.protocol.consumer import decode_assignment, encode_assignment, encode_subscription
 from samerack.protocol.sticky import encode_sticky
 from samerack.protocol.values import Assignment, Subscription, from_pairs

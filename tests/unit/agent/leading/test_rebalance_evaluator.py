@@ -18,8 +18,8 @@ from samerack.cluster.view import SettledCluster
 from samerack.events import EventLog
 from samerack.protocol.values import from_pairs
 from samerack.traffic.collect import Partition
-from samerack.traffic.production import Rate
 from samerack.traffic.rates import Weights
+from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.bench import FAR, NEAR, VIEW, Bench
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member

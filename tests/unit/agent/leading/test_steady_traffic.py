@@ -20,8 +20,8 @@ from samerack.cluster.group import GroupView
 from samerack.planning import planner
 from samerack.settings.policy import PolicySettings
 from samerack.traffic.collect import Partition
-from samerack.traffic.production import Production, Rate
 from samerack.traffic.rates import Weights
+from samerack.traffic.throughput import Production, Rate
 from samerack.traffic.weights import WeightBook
 from tests import effort
 from tests.unit.agent.leading.bench import Bench

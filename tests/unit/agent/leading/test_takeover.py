@@ -20,7 +20,7 @@ from samerack.agent.leading.takeover import (
     refusal,
 )
 from samerack.cluster.group import GroupView, MemberView
-from samerack.cluster.member_order import places_share
+from samerack.cluster.joining import places_share
 from samerack.protocol.java import spread_hash
 from samerack.protocol.values import from_pairs
 from samerack.settings.leading import LeadingSettings

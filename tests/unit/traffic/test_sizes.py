@@ -1,13 +1,20 @@
-"""Samples of a log, from batch headers alone."""
+"""Samples of a log, from batch headers alone, and what is sampled within the budget."""
 
 from __future__ import annotations
 
 from struct import pack
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.sample import Stretch, bytes_of, places, read_stretch
+from samerack.cluster.wire import Question
+from samerack.traffic.curve import LogExtent, begin
+from samerack.traffic.positions import Span
+from samerack.traffic.sizes import PLACE_BYTES, Sizes, Stretch, bytes_of, places, read_stretch
+from tests.unit.cluster.scripted_wire import ScriptedWire
 
 
 def batch(base: int, records: int, size: int) -> bytes:
@@ -67,3 +74,35 @@ def test_nonsense_does_not_break(data: bytes, asked: int, until: int) -> None:
     """Bytes that are no batches never raise an error."""
     stretch = read_stretch(data, asked, until)
     assert stretch is None or stretch.end > stretch.first
+
+
+@pytest.mark.parametrize(
+    ("budget", "broker", "asked", "size"),
+    [
+        (PLACE_BYTES * 10, 1, 10, 1_000 + 990 * 100),
+        (PLACE_BYTES * 2, 1, 3, 1_000 + 990 * 100),
+        (PLACE_BYTES, 1, 1, 1_000 + 990 * 100),
+        (PLACE_BYTES - 1, 1, 0, 7_000),
+        (PLACE_BYTES * 10, None, 0, 7_000),
+        (0, 1, 0, 7_000),
+    ],
+    ids=["all places", "some", "the first one", "none", "nobody serves", "off"],
+)
+def test_a_compacted_topic_is_sampled_within_the_budget(budget: int, broker: int | None, asked: int, size: int) -> None:
+    """Without a sample it counts by its curve; the requests of one cycle never ask for more than the budget."""
+    limits: list[int] = []
+
+    def answer(question: Question) -> Any:
+        ((partition,),) = (topic.partitions for topic in question.request.topics)
+        limits.append(partition.partition_max_bytes)
+        row = SimpleNamespace(error_code=0, records=batch(partition.fetch_offset, 10, 1000))
+        return SimpleNamespace(responses=[SimpleNamespace(topic="t", partitions=[row])])
+
+    sizes = Sizes(ScriptedWire(answer), rack="a", budget_bytes=budget, serving=lambda _: broker)
+    span = Span(partition=("t", 0), first=0, end=1000)
+    curves = {("t", 0): begin(LogExtent(start=0, end=1000, size_bytes=7_000, leader=1))}
+    assert sizes.prepare([span], curves, compacted={"t"}) == []
+    assert sizes.size_of(span, curves) == pytest.approx(size)
+    assert len(limits) == asked
+    assert sum(limits) <= budget
+    assert sizes.sampled_partitions == ({("t", 0)} if asked else set())

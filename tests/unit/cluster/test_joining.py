@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.cluster.member_order import (
+from samerack.cluster.joining import (
     front_is_free,
     is_exposed,
     is_first,

@@ -1,7 +1,8 @@
-"""The tasks of a live Kafka Streams application and the source partitions of each, on both protocols.
+"""What members of a live Kafka Streams application report, and their tasks with source partitions, on both protocols.
 
-On the classic protocol they are in what the leader sent to the members: each active partition with its task, and each
-standby task with the source partitions that the task would read. KIP-1071 groups are described with their topology.
+On the classic protocol a client is in the user data of its subscriptions, as of the last join, and tasks are in what
+the leader sent to the members: each active partition with its task, and each standby task with the source partitions
+that the task would read. KIP-1071 groups are described in fields, with their topology.
 """
 
 from __future__ import annotations
@@ -9,13 +10,77 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from uuid import NAMESPACE_OID, UUID, uuid5
 
-from samerack.assignors.streams.application import TaskId
+from samerack.assignors.streams.application import ProcessId, TaskId
 from samerack.cluster.view import ClusterView
 from samerack.protocol.consumer import decode_assignment
+from samerack.protocol.errors import ProtocolError
 from samerack.protocol.streams_assignment import decode_assignment_info
-from samerack.protocol.streams_values import NEVER, StreamsTask
+from samerack.protocol.streams_subscription import decode_subscription_info
+from samerack.protocol.streams_values import MAX_VERSION, NEVER, StreamsTask
 from samerack.protocol.values import to_pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsClient:
+    """One member's client.
+
+    `process_id` is the instance, of which each thread is a member; "" where an unknown newer version hides it.
+    `endpoint` is `application.server`, or "". Tasks are as Kafka writes them (SUBTOPOLOGY_PARTITION): `active` those
+    that it runs (classic: ran when it last joined), `standby` those whose state it keeps in addition.
+    """
+
+    process_id: str
+    endpoint: str
+    tags: tuple[tuple[str, str], ...]
+    active: tuple[str, ...]
+    standby: tuple[str, ...]
+
+
+def from_subscription(user_data: bytes | None) -> StreamsClient:
+    """Decode the client of a member on the classic protocol.
+
+    Raises:
+        ProtocolError: The bytes are no subscription info.
+    """
+    if user_data is None:
+        raise ProtocolError("no user data; Kafka Streams always writes some", field="user_data", offset=0)
+    info = decode_subscription_info(user_data)
+    return StreamsClient(
+        process_id=str(info.process_id) if info.version <= MAX_VERSION else "",
+        endpoint=info.user_endpoint or "",
+        tags=tuple(sorted(info.client_tags)),
+        active=tuple(f"{task.subtopology}_{task.partition}" for task in sorted(info.active_tasks)),
+        standby=tuple(f"{task.subtopology}_{task.partition}" for task in sorted(info.standby_tasks)),
+    )
+
+
+def process_of(client: StreamsClient | None) -> ProcessId | None:
+    """Return the instance of a member, or None if it is not known; brokers keep its id as any text."""
+    if client is None or not client.process_id:
+        return None
+    try:
+        return ProcessId(uuid=UUID(client.process_id))
+    except ValueError:
+        return ProcessId(uuid=uuid5(NAMESPACE_OID, client.process_id))
+
+
+def from_description(raw: Any) -> StreamsClient:
+    """Convert the client of a KIP-1071 member."""
+    end = raw.user_endpoint
+    return StreamsClient(
+        process_id=raw.process_id,
+        endpoint=f"{end.host}:{int(end.port)}" if end is not None else "",
+        tags=tuple(sorted((tag.key, tag.value) for tag in raw.client_tags)),
+        active=_names(raw.assignment.active_tasks),
+        standby=_names((*raw.assignment.standby_tasks, *raw.assignment.warmup_tasks)),
+    )
+
+
+def _names(tasks: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(f"{task.subtopology_id}_{int(number)}" for task in tasks for number in sorted(task.partitions))
+
 
 Sources: TypeAlias = tuple[tuple[TaskId, tuple[tuple[str, int], ...]], ...]
 """Tasks, ascending, each with the partitions that it reads, ascending."""

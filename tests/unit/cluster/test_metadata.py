@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka import errors as kafka_errors
 from kafka.protocol.metadata import MetadataRequest
 
-from samerack.cluster.placement import all_placements, read, request
+from samerack.cluster.metadata import all_placements, placements_request, read_placements
 from samerack.common.errors import AgentError
 from tests.unit.cluster.scripted_wire import ScriptedWire, all_topics, partition, topic
 
@@ -29,7 +29,7 @@ def test_each_partition_has_its_brokers(topics: dict[str, list[tuple[list[int], 
         )
         for name, partitions in topics.items()
     ]
-    found = read(all_topics({1: "a", 2: None}, *described))
+    found = read_placements(all_topics({1: "a", 2: None}, *described))
     assert {name: len(rows) for name, rows in found.rows.items()} == {name: len(p) for name, p in topics.items()}
     for name, partitions in topics.items():
         for row, (replicas, led) in zip(found.rows[name], partitions, strict=True):
@@ -47,7 +47,7 @@ def test_topics_with_an_error_are_left_out_and_numbers_are_put_in_order() -> Non
         topic("__consumer_offsets", partition(0, 1, [1], [1])),
         internal=["__consumer_offsets"],
     )
-    found = read(content)
+    found = read_placements(content)
     assert dict(found.rows) == {"t": range(2), "__consumer_offsets": range(2, 3)}
     assert [found.brokers[one] for one in found.placement] == [(1, 3), (2,), (1,)]
     assert found.internal == {"__consumer_offsets"}
@@ -57,12 +57,12 @@ def test_equal_placements_are_kept_once() -> None:
     """Thousands of partitions share few placements."""
     number = count()
     content = all_topics({1: "a"}, *(topic(f"t{next(number)}", partition(0, 1, [1, 2], [1])) for _ in range(50)))
-    assert read(content).brokers == ((1, 2),)
+    assert read_placements(content).brokers == ((1, 2),)
 
 
 def test_the_request_is_for_all_topics_and_creates_none() -> None:
     """kafka-python decodes what is sent to the same request."""
-    asked = request()
+    asked = placements_request()
     asked.with_header(correlation_id=7, client_id="c")
     assert asked.header is not None
     frame = asked.encode(framed=True, header=True)
@@ -83,7 +83,7 @@ def test_a_response_that_is_cut_off_is_an_error_of_its_bytes() -> None:
     content = all_topics({1: "a"}, topic("t", partition(0, 1, [1], [1])))
     for length in range(len(content) - 4):  # the operations at the end are not read
         with pytest.raises((struct.error, ValueError)):
-            read(content[:length])
+            read_placements(content[:length])
 
 
 def test_no_answer_is_an_error_of_the_agent() -> None:
