@@ -13,7 +13,7 @@ from samerack.assignors.arrays import combine, count_rows, dense_rank, first_of_
 from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.application import TaskId
 from samerack.assignors.streams.assignment import Assignments, KafkaStreamsAssignment, Plan, TaskType
-from samerack.assignors.streams.reads import reads_of
+from samerack.assignors.streams.evaluate import reads_of
 from samerack.assignors.streams.tags import unrestrained
 
 if TYPE_CHECKING:

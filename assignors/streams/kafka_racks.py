@@ -15,9 +15,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from samerack.assignors.streams.application import Strategy
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import Strategy
-from samerack.assignors.streams.reads import relevant_partitions
+from samerack.assignors.streams.evaluate import relevant_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

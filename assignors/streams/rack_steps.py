@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.application import Strategy
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
 from samerack.assignors.streams.kafka_racks import (
     MAX_ARCS,
@@ -20,14 +20,16 @@ from samerack.assignors.streams.kafka_racks import (
     place_actives,
     swap_standbys,
 )
-from samerack.assignors.streams.optimize import moves_of_actives, moves_of_standbys, optimize_rack_aware_standby_tasks
-from samerack.assignors.streams.rules import (
+from samerack.assignors.streams.optimize import (
     Obstacle,
     ObstacleKind,
     RackAwareOptimizationParams,
     all_the_same,
     costs_of,
     missing_rack,
+    moves_of_actives,
+    moves_of_standbys,
+    optimize_rack_aware_standby_tasks,
     strategy_of,
 )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from samerack.assignors.streams.application import ApplicationState, KafkaStreamsState
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.registry import Outcome, Request
+    from samerack.assignors.streams.plugin import Outcome, Request
 
 MAX_ROUNDS: Final = 50
 """Rebalances after which a plan counts as one that does not settle; with enough warm-ups two are usual."""

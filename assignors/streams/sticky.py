@@ -23,14 +23,17 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.application import Strategy
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.board import Board
-from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.java_sets import processes_in_java_order
 from samerack.assignors.streams.kafka_racks import MAX_OWN_WORK
+from samerack.assignors.streams.optimize import tag_warnings
 from samerack.assignors.streams.plugin import (
     AssignmentError,
+    Outcome,
+    Request,
     TaskAssignment,
     TaskAssignor,
     identity_assignment,
@@ -45,8 +48,6 @@ from samerack.assignors.streams.rack_steps import (
     enabled_apart,
     enabled_together,
 )
-from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.rules import tag_warnings
 from samerack.assignors.streams.sticky_deal import Deal, Manners
 from samerack.assignors.streams.sticky_numbers import Numbers
 
