@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from samerack.assignors.problem import Int32Array, Int64Array
     from samerack.assignors.streams.application import ApplicationState, ProcessId
-    from samerack.assignors.streams.standby_model import Standbys
+    from samerack.assignors.streams.standby import Standbys
 
 
 RACK_KEY: Final = "client.rack"

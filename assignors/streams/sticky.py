@@ -48,8 +48,7 @@ from samerack.assignors.streams.rack_steps import (
     enabled_apart,
     enabled_together,
 )
-from samerack.assignors.streams.sticky_deal import Deal, Manners
-from samerack.assignors.streams.sticky_numbers import Numbers
+from samerack.assignors.streams.sticky_deal import Deal, Manners, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from samerack.assignors.problem import BoolArray, Int32Array
     from samerack.assignors.streams.application import ApplicationState
-    from samerack.assignors.streams.standby_model import Standbys
+    from samerack.assignors.streams.standby import Standbys
 
 PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)
 """KIP-925 version 4, "Design for rack aware assignment": one for each partition, whatever moves."""

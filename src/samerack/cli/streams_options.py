@@ -14,8 +14,7 @@ from samerack.assignors.streams.application import ProcessId, Strategy
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.evaluate import missing_standbys, relevant_partitions, spread
 from samerack.assignors.streams.plugin import Request
-from samerack.assignors.streams.registry import ASSIGNORS, Partition, weighed
-from samerack.assignors.streams.settle import settle
+from samerack.assignors.streams.registry import ASSIGNORS, Partition, settle, weighed
 from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.streams_application import Brokers, LiveApplication
 from samerack.traffic.streams_instances import Unknown
