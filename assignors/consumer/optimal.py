@@ -35,9 +35,8 @@ from samerack.assignors.consumer.loads import GroupedMembers, fair_loads, skewed
 from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.consumer.spread import spread_topics
 from samerack.assignors.consumer.spread_exact import Room, spread_exactly
-from samerack.assignors.flow import place
+from samerack.assignors.flow import Seats, Units, one_claim_each, place
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Seats, Units, one_claim_each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

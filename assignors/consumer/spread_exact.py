@@ -15,9 +15,8 @@ import numpy as np
 from samerack.assignors.arrays import combine, ranges
 from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.locality import Locality
-from samerack.assignors.flow import place
+from samerack.assignors.flow import Units, one_claim_each, place, seats_by_kind
 from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Units, one_claim_each, seats_by_kind
 
 _MAX_ARCS: Final = 8_192
 

@@ -15,9 +15,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from samerack.assignors.build import MemberInput, OwnedClaims, assemble, weights_of
+from samerack.assignors.build import MemberInput, OwnedClaims, TopicTable, assemble, table_of_patterns, weights_of
 from samerack.assignors.problem import NOBODY, BoolArray, Int64Array, Problem
-from samerack.assignors.topics import TopicTable, table_of_patterns
 from samerack.cluster.group import topics_of
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
 from samerack.planning.members import PlanMember
