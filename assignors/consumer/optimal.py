@@ -7,9 +7,9 @@ Objective, lexicographic and exact:
 3. moves: partitions whose new owner is not the current one.
 
 Among the plans that are equal in all of these, topics are spread over members: minimal are the largest number of a
-topic's partitions on one member, then the sum of squares of all such numbers (`assignors.consumer.spread_exact`); then
-weights are spread, until no exchange of two partitions improves the plan (`assignors.consumer.spread`). In large groups
-exchanges spread topics too, which is exact for new groups whose members are alike.
+topic's partitions on one member, then the sum of squares of all such numbers; then weights are spread, until no
+exchange of two partitions improves the plan (`assignors.consumer.spread`). In large groups exchanges spread topics
+too, which is exact for new groups whose members are alike.
 
 With `max_skew` k above 0 a member may have up to k partitions more than its fair share, which is the most that it has
 in any plan of least unequal loads. Among all plans within that limit, again lexicographic and exact:
@@ -28,13 +28,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each, ranges, row_codes
-from samerack.assignors.balance import Spread
+from samerack.assignors.balance import Spread, Ways, cheapest_spread, least_unequal
 from samerack.assignors.consumer.copartition import assign_bundles
 from samerack.assignors.consumer.kafkas import member_order
-from samerack.assignors.consumer.loads import GroupedMembers, fair_loads, skewed_loads
 from samerack.assignors.consumer.locality import Locality, locality
-from samerack.assignors.consumer.spread import spread_topics
-from samerack.assignors.consumer.spread_exact import Room, spread_exactly
+from samerack.assignors.consumer.spread import Room, spread_exactly, spread_topics
 from samerack.assignors.flow import Seats, Units, one_claim_each, place
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 
@@ -53,7 +51,7 @@ class Options:
         max_skew: how many partitions more than its fair share a member may have, so that fewer are read across racks;
             0 for none. Not allowed with `keep_copartitioned`.
         spread_moves: how many partitions may move beyond the fewest, so that no member has too many of one topic; in
-            groups small enough (`assignors.consumer.spread_exact`). No effect with `keep_copartitioned`.
+            groups small enough (`assignors.consumer.spread`). No effect with `keep_copartitioned`.
         spread: whether topics and weights are spread over members, among plans that are equal in the objective. A
             caller that only wants to know the cost saves half of the time without it.
     """
@@ -146,13 +144,80 @@ def _refuse_what_contradicts(options: Options) -> None:
         raise AssignmentError("max_skew and keep_copartitioned do not go together: bundles are always dealt evenly")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GroupedMembers:
+    """The group as kinds of partitions and groups of members.
+
+    Attributes:
+        kind: [P] partitions of topics with equal subscribers have the same kind.
+        supply: [K] number of partitions of each kind.
+        edge_kind: [E] a kind that a subscription contains.
+        edge_subscription: [E] the subscription.
+        members: [S] number of members with each subscription.
+        near: columns of members, and prices of partitions there.
+    """
+
+    kind: Int32Array
+    supply: Int64Array
+    edge_kind: Int64Array
+    edge_subscription: Int64Array
+    members: Int64Array
+    near: Locality
+
+
+def _fair_loads(group: _GroupedMembers) -> Spread:
+    """Compute the least unequal loads that the subscriptions allow, by subscription."""
+    return least_unequal(
+        supply=group.supply,
+        edge_kind=group.edge_kind.astype(np.int32),
+        edge_group=group.edge_subscription.astype(np.int32),
+        edge_limit=group.supply[group.edge_kind],
+        size=group.members,
+    )
+
+
+def _skewed_loads(problem: Problem, group: _GroupedMembers, fair: Spread, max_skew: int) -> tuple[Int32Array, Spread]:
+    """Return [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
+
+    The loads are the least unequal ones of least cross-rack weight.
+    """
+    columns = group.near.prices.shape[1]
+    group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), group.near.column, columns)
+    some = first_of_each(group_of, groups)
+    subscription, column = problem.subscription_of[some], group.near.column[some]
+    share = fair.floor + (fair.extras[fair.band] > 0)
+    pool_of, pools = combine(group.kind, len(group.supply), group.near.price, len(group.near.prices))
+    one = first_of_each(pool_of, pools)
+    kinds = len(group.supply)
+    pool, hub_column = (index.ravel() for index in np.indices((pools, columns)))
+    first = np.searchsorted(subscription, group.edge_subscription)
+    parts = np.bincount(subscription, minlength=len(problem.subscriptions))[group.edge_subscription]
+    edge_group = ranges(first, parts)
+    edge_hub = np.repeat(group.edge_kind, parts) * columns + column[edge_group]
+    hub_node, group_node = pools, pools + kinds * columns
+    beyond = len(group.kind) + 1
+    ways = Ways(
+        supply=np.concatenate([np.bincount(pool_of, minlength=pools), np.zeros(kinds * columns + groups, np.int64)]),
+        tail=np.concatenate([pool, hub_node + edge_hub]).astype(np.int32),
+        head=np.concatenate([hub_node + group.kind[one][pool] * columns + hub_column, group_node + edge_group]).astype(
+            np.int32
+        ),
+        limit=np.full(len(pool) + len(edge_hub), beyond),
+        group=group_node + np.arange(groups),
+        size=np.bincount(group_of, minlength=groups),
+        most=share[subscription] + min(max_skew, len(group.kind)),
+    )
+    cost = np.concatenate([group.near.prices[group.near.price[one]].ravel(), np.zeros(len(edge_hub), np.int64)])
+    return group_of, cheapest_spread(ways, cost)
+
+
 def _assign(problem: Problem, options: Options) -> Int32Array:
     """Return the owner of each partition; every topic must have a subscriber, and members must be in order."""
     kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
     supply = np.bincount(kind, minlength=len(wanted_by))
     edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
-    group = GroupedMembers(
+    group = _GroupedMembers(
         kind=kind,
         supply=supply,
         edge_kind=edge_kind,
@@ -160,12 +225,12 @@ def _assign(problem: Problem, options: Options) -> Int32Array:
         members=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
         near=locality(problem),
     )
-    spread = fair_loads(group)
+    spread = _fair_loads(group)
     share_of = problem.subscription_of
     enough = spread.enough
     if options.max_skew:
         enough = None
-        share_of, spread = skewed_loads(problem, group, spread, options.max_skew)
+        share_of, spread = _skewed_loads(problem, group, spread, options.max_skew)
         usable = np.ones(len(edge_kind), np.bool_)
     else:
         usable = spread.usable

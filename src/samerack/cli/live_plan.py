@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from samerack.agent.policy.measured import shares_of
-from samerack.assignors.consumer.own import server_plan
-from samerack.assignors.consumer.registry import Options
+from samerack.assignors.consumer.registry import Options, server_plan
 from samerack.assignors.evaluate import known_crossing_by_member
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.auth.kafka_config import for_kafka_python
