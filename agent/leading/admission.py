@@ -21,7 +21,7 @@ from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, no_room_re
 from samerack.cluster.group_record import GUEST_BYTES, record_bytes, too_large_reason
 from samerack.cluster.joining import foreign, foreign_protocol, refusal
 from samerack.cluster.watch import ClusterWatch
-from samerack.planning.coverage import (
+from samerack.planning.planner import (
     denied_topics_reason,
     owned_counts,
     unpolled_topics_reason,

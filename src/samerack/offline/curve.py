@@ -6,10 +6,10 @@ from typing import Any
 
 from samerack.assignors.consumer.curve import curve as curve_of
 from samerack.assignors.consumer.registry import Options
+from samerack.assignors.evaluate import Rates, share_of_owners
 from samerack.assignors.problem import Int32Array, Problem
 from samerack.common import words
 from samerack.common.console import Column, Console, table_of
-from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import DEADLINE_SECONDS, assign_in_time
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.check import check
+from samerack.assignors.check import round_to_send
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
-from samerack.assignors.transfer import withhold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,11 +61,7 @@ def assign_problem(problem: Problem, assignor: str, options: Options) -> Int32Ar
         AssignmentError: there is no plan that may be sent.
     """
     known = ASSIGNORS[assignor]
-    owner = known.assign(problem, options)
-    if known.cooperative:
-        owner = withhold(problem, owner)
-    check(problem, owner, cooperative=known.cooperative)
-    return owner
+    return round_to_send(problem, known.assign(problem, options), cooperative=known.cooperative)
 
 
 def partitions_by_member(problem: Problem, owner: Int32Array) -> dict[str, list[tuple[str, int]]]:
