@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from samerack.assignors.streams.application import ProcessId
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_subscription import decode_subscription_info
+from samerack.protocol.streams import decode_subscription_info
 from samerack.protocol.streams_values import MAX_VERSION
 
 

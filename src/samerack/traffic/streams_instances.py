@@ -13,7 +13,7 @@ from typing import Any
 from samerack.assignors.streams.application import ProcessId, TaskId
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_subscription import OFFSETS_SINCE, decode_subscription_info
+from samerack.protocol.streams import OFFSETS_SINCE, decode_subscription_info
 from samerack.protocol.streams_values import LATEST_OFFSET, MAX_VERSION
 from samerack.traffic import streams_tasks
 from samerack.traffic.groups import ObservedGroup

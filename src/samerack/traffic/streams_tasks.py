@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from samerack.assignors.streams.application import TaskId
 from samerack.cluster.view import ClusterView
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.streams_assignment import decode_assignment_info
+from samerack.protocol.streams import decode_assignment_info
 from samerack.protocol.streams_values import NEVER, StreamsTask
 from samerack.protocol.values import to_pairs
 
