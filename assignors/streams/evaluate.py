@@ -37,6 +37,11 @@ _RELEVANT: Final[Mapping[tuple[TaskType, bool], Callable[[TaskTopicPartition], b
 """Whether a partition is relevant, by the role of the task and `compatible` (`relevant_partitions`)."""
 
 
+def weight_across(read: Read, rack: str | None) -> int:
+    """Return the weight of what a client in the rack would read across racks; an unknown rack is a different one."""
+    return sum(weight for near, weight in read if rack not in (near or ()))
+
+
 def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = False) -> list[TaskTopicPartition]:
     """Return the partitions whose racks matter: an active task reads its sources, a standby its changelogs.
 

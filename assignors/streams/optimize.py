@@ -23,7 +23,8 @@ from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
 from samerack.assignors.streams.application import Strategy, strategy_named
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
-from samerack.assignors.streams.evaluate import reads_of, relevant_partitions
+from samerack.assignors.streams.board import Board
+from samerack.assignors.streams.evaluate import reads_of, relevant_partitions, weight_across
 from samerack.assignors.streams.intern import (
     complete,
     intern_clients,
@@ -32,13 +33,11 @@ from samerack.assignors.streams.intern import (
     moves_of,
     owners_of,
     standbys_of,
-    with_moved_actives,
-    with_moved_standbys,
 )
 from samerack.assignors.streams.tags import Tagged, optimize_tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from samerack.assignors.streams.application import ApplicationState, TaskId
     from samerack.assignors.streams.intern import Holder, Move
@@ -193,8 +192,7 @@ def all_the_same(
     racks = {client.rack_id for client in state.states.values()}
     reads = reads_of(state, kind)
     for number in {reads.number[task] for task in tasks} if traffic_cost else ():
-        read = reads.distinct[number]
-        if len({sum(weight for near, weight in read if rack not in (near or ())) for rack in racks}) > 1:
+        if len({weight_across(reads.distinct[number], rack) for rack in racks}) > 1:
             return None
     return Obstacle(
         reason=ObstacleKind.ALL_PLACES_COST_THE_SAME,
@@ -248,7 +246,10 @@ def optimize_rack_aware_active_tasks(
     moves = moves_of_actives(params, plan.values(), compatible=compatible)
     if isinstance(moves, Obstacle):
         return Optimization(assignments=plan, obstacle=moves)
-    return Optimization(assignments=with_moved_actives(plan, moves, keep_standbys=not compatible))
+    board = Board(params.application_state.states.values())
+    board.put(plan)
+    board.move_actives(moves, keep_standbys=not compatible)
+    return Optimization(assignments=board.tasks_in(plan))
 
 
 def moves_of_actives(
@@ -305,7 +306,15 @@ def optimize_rack_aware_standby_tasks(
     moves = moves_of_standbys(params, plan.values(), compatible=compatible, keep_racks_apart=keep_racks_apart)
     if isinstance(moves, Obstacle):
         return Optimization(assignments=plan, obstacle=moves)
-    return Optimization(assignments=with_moved_standbys(plan, moves))
+    return Optimization(assignments=with_moved_standbys(params.application_state, plan, moves))
+
+
+def with_moved_standbys(state: ApplicationState, plan: Assignments, moves: Sequence[Move]) -> Plan:
+    """Return the plan of all clients after these moves."""
+    board = Board(state.states.values())
+    board.put(plan)
+    board.move_standbys(moves)
+    return board.tasks_in(plan)
 
 
 def moves_of_standbys(

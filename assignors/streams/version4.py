@@ -17,7 +17,8 @@ from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.application import TaskId
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
-from samerack.assignors.streams.intern import complete, intern_clients, moves_of, standbys_of, with_moved_standbys
+from samerack.assignors.streams.intern import complete, intern_clients, moves_of, standbys_of
+from samerack.assignors.streams.optimize import with_moved_standbys
 from samerack.assignors.streams.standby import optimize_standby
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def place_standbys(
     held = (assignment.of_type(TaskType.STANDBY) for assignment in plan.values())
     scope = sorted(frozenset[TaskId]().union(*held))
     standbys = standbys_of(state, scope, plan.values(), clients)
-    return with_moved_standbys(plan, moves_of(scope, standbys.task, standbys.client, place(standbys)))
+    return with_moved_standbys(state, plan, moves_of(scope, standbys.task, standbys.client, place(standbys)))
 
 
 def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:

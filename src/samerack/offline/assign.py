@@ -79,7 +79,7 @@ def assign(
         answer_lines(answer_line)
         return
     if curve:
-        with one_line_errors("assign", AssignmentError, LateError):
+        with one_line_errors("assign", AssignmentError):
             question = _question(source, OPTIMAL)
             points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
         if as_json:
