@@ -144,119 +144,95 @@ def _refuse_what_contradicts(options: Options) -> None:
         raise AssignmentError("max_skew and keep_copartitioned do not go together: bundles are always dealt evenly")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _GroupedMembers:
-    """The group as kinds of partitions and groups of members.
+def _assign(problem: Problem, options: Options) -> Int32Array:
+    """Return the owner of each partition; every topic must have a subscriber, and members must be in order.
 
-    Attributes:
-        kind: [P] partitions of topics with equal subscribers have the same kind.
-        supply: [K] number of partitions of each kind.
-        edge_kind: [E] a kind that a subscription contains.
-        edge_subscription: [E] the subscription.
-        members: [S] number of members with each subscription.
-        near: columns of members, and prices of partitions there.
+    Partitions of topics with equal subscribers have the same kind.
     """
-
-    kind: Int32Array
-    supply: Int64Array
-    edge_kind: Int64Array
-    edge_subscription: Int64Array
-    members: Int64Array
-    near: Locality
-
-
-def _fair_loads(group: _GroupedMembers) -> Spread:
-    """Compute the least unequal loads that the subscriptions allow, by subscription."""
-    return least_unequal(
-        supply=group.supply,
-        edge_kind=group.edge_kind.astype(np.int32),
-        edge_group=group.edge_subscription.astype(np.int32),
-        edge_limit=group.supply[group.edge_kind],
-        size=group.members,
+    kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
+    kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
+    supply = np.bincount(kind, minlength=len(wanted_by))
+    edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
+    near = locality(problem)
+    spread = least_unequal(
+        supply=supply,
+        edge_kind=edge_kind.astype(np.int32),
+        edge_group=edge_subscription.astype(np.int32),
+        edge_limit=supply[edge_kind],
+        size=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
     )
+    units = Units(
+        kind=kind,
+        kinds=len(wanted_by),
+        price=near.price,
+        prices=near.prices,
+        claim=problem.owner + np.int32(1),
+        claims=one_claim_each(len(problem.members)),
+    )
+    share_of, enough = problem.subscription_of, spread.enough
+    edges = (edge_kind[spread.usable], edge_subscription[spread.usable])
+    if options.max_skew:
+        enough, edges = None, (edge_kind, edge_subscription)
+        share_of, spread = _skewed_loads(problem, near.column, units, edges, spread, max_skew=options.max_skew)
+    if not options.spread_moves and _stays(problem, near, share_of, spread):
+        return problem.owner.copy()
+    seats = _seats(problem, near.column, edges, share_of, spread)
+    if enough is not None:  # it is by edge of a subscription; `place` needs it for each column of its members
+        enough = np.repeat(enough[spread.usable], _parts(problem, near.column)[edges[1]])
+    plan = place(units, seats, enough=enough, interleaved=True)
+    if not options.spread or (np.array_equal(plan, problem.owner) and not options.spread_moves):
+        return plan
+    plan = spread_topics(problem, near, plan)
+    may_have = np.zeros((len(wanted_by), len(problem.subscriptions)), np.bool_)
+    may_have[edges] = True
+    room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread, spare_moves=options.spread_moves)
+    best = spread_exactly(problem, near, plan, room)
+    return plan if best is plan else spread_topics(problem, near, best)
 
 
-def _skewed_loads(problem: Problem, group: _GroupedMembers, fair: Spread, max_skew: int) -> tuple[Int32Array, Spread]:
+def _skewed_loads(  # noqa: PLR0913 - the group, as units and members
+    problem: Problem,
+    column: Int32Array,
+    units: Units,
+    edges: tuple[Int64Array, Int64Array],
+    fair: Spread,
+    *,
+    max_skew: int,
+) -> tuple[Int32Array, Spread]:
     """Return [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
 
-    The loads are the least unequal ones of least cross-rack weight.
+    The loads are the least unequal ones of least cross-rack weight. `edges` are as of `_seats`, `fair` are the loads
+    without skew.
     """
-    columns = group.near.prices.shape[1]
-    group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), group.near.column, columns)
+    edge_kind, edge_subscription = edges
+    columns = units.prices.shape[1]
+    group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), column, columns)
     some = first_of_each(group_of, groups)
-    subscription, column = problem.subscription_of[some], group.near.column[some]
+    subscription = problem.subscription_of[some]
     share = fair.floor + (fair.extras[fair.band] > 0)
-    pool_of, pools = combine(group.kind, len(group.supply), group.near.price, len(group.near.prices))
+    pool_of, pools = combine(units.kind, units.kinds, units.price, len(units.prices))
     one = first_of_each(pool_of, pools)
-    kinds = len(group.supply)
     pool, hub_column = (index.ravel() for index in np.indices((pools, columns)))
-    first = np.searchsorted(subscription, group.edge_subscription)
-    parts = np.bincount(subscription, minlength=len(problem.subscriptions))[group.edge_subscription]
+    first = np.searchsorted(subscription, edge_subscription)
+    parts = np.bincount(subscription, minlength=len(problem.subscriptions))[edge_subscription]
     edge_group = ranges(first, parts)
-    edge_hub = np.repeat(group.edge_kind, parts) * columns + column[edge_group]
-    hub_node, group_node = pools, pools + kinds * columns
-    beyond = len(group.kind) + 1
+    edge_hub = np.repeat(edge_kind, parts) * columns + column[some][edge_group]
+    hubs = units.kinds * columns
+    hub_node, group_node = pools, pools + hubs
+    beyond = len(units.kind) + 1
     ways = Ways(
-        supply=np.concatenate([np.bincount(pool_of, minlength=pools), np.zeros(kinds * columns + groups, np.int64)]),
+        supply=np.concatenate([np.bincount(pool_of, minlength=pools), np.zeros(hubs + groups, np.int64)]),
         tail=np.concatenate([pool, hub_node + edge_hub]).astype(np.int32),
-        head=np.concatenate([hub_node + group.kind[one][pool] * columns + hub_column, group_node + edge_group]).astype(
+        head=np.concatenate([hub_node + units.kind[one][pool] * columns + hub_column, group_node + edge_group]).astype(
             np.int32
         ),
         limit=np.full(len(pool) + len(edge_hub), beyond),
         group=group_node + np.arange(groups),
         size=np.bincount(group_of, minlength=groups),
-        most=share[subscription] + min(max_skew, len(group.kind)),
+        most=share[subscription] + min(max_skew, len(units.kind)),
     )
-    cost = np.concatenate([group.near.prices[group.near.price[one]].ravel(), np.zeros(len(edge_hub), np.int64)])
+    cost = np.concatenate([units.prices[units.price[one]].ravel(), np.zeros(len(edge_hub), np.int64)])
     return group_of, cheapest_spread(ways, cost)
-
-
-def _assign(problem: Problem, options: Options) -> Int32Array:
-    """Return the owner of each partition; every topic must have a subscriber, and members must be in order."""
-    kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
-    kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
-    supply = np.bincount(kind, minlength=len(wanted_by))
-    edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
-    group = _GroupedMembers(
-        kind=kind,
-        supply=supply,
-        edge_kind=edge_kind,
-        edge_subscription=edge_subscription,
-        members=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
-        near=locality(problem),
-    )
-    spread = _fair_loads(group)
-    share_of = problem.subscription_of
-    enough = spread.enough
-    if options.max_skew:
-        enough = None
-        share_of, spread = _skewed_loads(problem, group, spread, options.max_skew)
-        usable = np.ones(len(edge_kind), np.bool_)
-    else:
-        usable = spread.usable
-    if not options.spread_moves and _stays(problem, group.near, share_of, spread):
-        return problem.owner.copy()
-    units = Units(
-        kind=kind,
-        kinds=len(wanted_by),
-        price=group.near.price,
-        prices=group.near.prices,
-        claim=problem.owner + np.int32(1),
-        claims=one_claim_each(len(problem.members)),
-    )
-    edges = (edge_kind[usable], edge_subscription[usable])
-    seats = _seats(problem, group.near.column, edges, share_of, spread)
-    if enough is not None:  # it is by edge of a subscription; `place` needs it for each column of its members
-        enough = np.repeat(enough[usable], _parts(problem, group.near.column)[edges[1]])
-    plan = place(units, seats, enough=enough, interleaved=True)
-    if not options.spread or (np.array_equal(plan, problem.owner) and not options.spread_moves):
-        return plan
-    plan = spread_topics(problem, group.near, plan)
-    may_have = np.zeros((len(wanted_by), len(problem.subscriptions)), np.bool_)
-    may_have[edges] = True
-    room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread, spare_moves=options.spread_moves)
-    best = spread_exactly(problem, group.near, plan, room)
-    return plan if best is plan else spread_topics(problem, group.near, best)
 
 
 def _stays(problem: Problem, near: Locality, share_of: Int32Array, spread: Spread) -> bool:
