@@ -8,6 +8,7 @@ from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.check import round_to_send
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.protocol.consumer import encode_assignments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,6 +63,19 @@ def assign_problem(problem: Problem, assignor: str, options: Options) -> Int32Ar
     """
     known = ASSIGNORS[assignor]
     return round_to_send(problem, known.assign(problem, options), cooperative=known.cooperative)
+
+
+def encode_owners(problem: Problem, owner: Int32Array, *, version: int) -> dict[str, bytes]:
+    """Return the encoded assignment of every member of the problem, without user data."""
+    encoded = encode_assignments(
+        topics=problem.topics,
+        topic_of=problem.topic_of,
+        number_of=problem.number_of,
+        owner=owner,
+        members=len(problem.members),
+        version=version,
+    )
+    return dict(zip(problem.members, encoded, strict=True))
 
 
 def partitions_by_member(problem: Problem, owner: Int32Array) -> dict[str, list[tuple[str, int]]]:

@@ -27,9 +27,10 @@ from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.common.errors import one_line
 from samerack.planning.deadline import assign_in_time, fall_back
+from samerack.planning.group import encode_owners
 from samerack.planning.members import PlanMember
 from samerack.planning.problem import Mode, problem_of
-from samerack.protocol.consumer import encode_assignments, with_user_data
+from samerack.protocol.consumer import with_user_data
 from samerack.protocol.sticky import encode_sticky
 from samerack.protocol.values import MAX_VERSION, NO_PARTITIONS, TopicPartitions, from_flat
 
@@ -100,28 +101,19 @@ def make_plan(
     Raises:
         AssignmentError: Not even range's plan passes; nothing may be sent then.
     """
+
+    def checked(final: Int32Array, name: AssignorName, failure: str | None = None) -> Plan:
+        sent = round_to_send(problem, final, cooperative=mode.cooperative, cover=cover)
+        return Plan(problem=problem, final=final, sent=sent, assignor=name, failure=failure)
+
     failure = None
     if prefer == "optimal":
         try:
             final, _ = assign_in_time("optimal", problem, mode.options, seconds=mode.deadline_seconds)
-            return _checked(problem, final, mode, name="optimal", failure=None, cover=cover)
+            return checked(final, "optimal")
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
             failure = one_line(error)
-    final = fall_back(problem)
-    return _checked(problem, final, mode, name="range", failure=failure, cover=cover)
-
-
-def _checked(  # noqa: PLR0913 - what is checked, against what
-    problem: Problem,
-    final: Int32Array,
-    mode: Mode,
-    *,
-    name: AssignorName,
-    failure: str | None,
-    cover: Mapping[str, int] | None,
-) -> Plan:
-    sent = round_to_send(problem, final, cooperative=mode.cooperative, cover=cover)
-    return Plan(problem=problem, final=final, sent=sent, assignor=name, failure=failure)
+    return checked(fall_back(problem), "range", failure)
 
 
 def user_data_of(plan: Plan, members: Sequence[PlanMember], *, generation: int) -> dict[str, bytes]:
@@ -147,16 +139,7 @@ def encode(
 ) -> dict[str, bytes]:
     """Return the encoded assignment of every member, with this user data, in the newest version that all support."""
     version = min((member.version for member in members), default=MAX_VERSION)
-    problem = plan.problem
-    encoded = encode_assignments(
-        topics=problem.topics,
-        topic_of=problem.topic_of,
-        number_of=problem.number_of,
-        owner=plan.sent,
-        members=len(problem.members),
-        version=min(version, MAX_VERSION),
-    )
-    result = dict(zip(problem.members, encoded, strict=True))
+    result = encode_owners(plan.problem, plan.sent, version=min(version, MAX_VERSION))
     return result | {member: with_user_data(result[member], data) for member, data in user_data.items()}
 
 
