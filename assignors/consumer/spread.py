@@ -45,6 +45,8 @@ _LIKELY: Final = 8
 """Number of such members of each sort: with the least of the topic, with the least weight, with the most weight."""
 _MIN_DIFFERENCE: Final = 2
 """An exchange spreads topics better if the differences of both topics sum to more than this."""
+_MAX_ARCS: Final = 8_192
+"""Arcs of a flow up to which topics are spread exactly."""
 
 
 def spread_topics(problem: Problem, near: Locality, plan: Int32Array) -> Int32Array:
@@ -227,10 +229,6 @@ class _Exchanges:
             self.member[partition] = new
         if self.member[mover] == self._owner[mover]:
             self._moving[self._moving == mover] = partner  # the mover is back at its owner; the partner moves instead
-
-
-_MAX_ARCS: Final = 8_192
-"""Arcs up to which topics are spread by flows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

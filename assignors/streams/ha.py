@@ -303,7 +303,7 @@ def high_availability(request: Request) -> Outcome:
     configs = state.assignment_configs
     stateful = [task for task, info in state.all_tasks.items() if info.is_stateful]
     board = Board(state.states.values())
-    costs = configured_costs(state, COSTS)
+    costs = configured_costs(configs, COSTS)
     gates = enabled_together(state, None if request.compatible else costs)
     racks = RackSteps(state=state, gates=gates, compatible=request.compatible, kafkas_ties=True)
 

@@ -36,7 +36,7 @@ from samerack.assignors.streams.optimize import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from samerack.assignors.streams.application import ApplicationState, TaskId
+    from samerack.assignors.streams.application import ApplicationState, AssignmentConfigs, TaskId
     from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.kafka_racks import MoveRule
 
@@ -64,9 +64,8 @@ class Gates:
         return next((gate for gate in (self.active, self.standby) if isinstance(gate, Obstacle)), None)
 
 
-def configured_costs(state: ApplicationState, defaults: Costs) -> Costs:
+def configured_costs(configs: AssignmentConfigs, defaults: Costs) -> Costs:
     """Return the configured costs, with the assignor's default for each that is not configured."""
-    configs = state.assignment_configs
     traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
     return Costs(
         traffic=defaults.traffic if traffic is None else traffic,

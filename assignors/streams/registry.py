@@ -1,4 +1,4 @@
-"""The task assignors by name, and what else one can be asked: with weights of partitions, or until rebalances end.
+"""The task assignors by name, weights of partitions for them, and their plans once all follow-up rebalances are over.
 
 KIP-925's costs are of a partition. Where partitions weigh what they carry, a task that is moved costs as many times
 more as the average partition weighs more than one: the two costs keep their ratio.
@@ -26,6 +26,7 @@ from samerack.assignors.streams.application import (
 )
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, Plan, TaskType
 from samerack.assignors.streams.plugin import Outcome, Request
+from samerack.assignors.streams.rack_steps import configured_costs
 
 ASSIGNORS: Final[Mapping[str, Callable[[Request], Outcome]]] = {
     "ha": ha.high_availability,
@@ -71,12 +72,11 @@ def weighed(
         )
         for task in tasks
     ]
-    default = _COSTS.get(assignor, ha.COSTS)
-    traffic, overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
+    costs = configured_costs(configs, _COSTS.get(assignor, ha.COSTS))
     return heavy, replace(
         configs,
-        rack_aware_traffic_cost=default.traffic if traffic is None else traffic,
-        rack_aware_non_overlap_cost=average * (default.non_overlap if overlap is None else overlap),
+        rack_aware_traffic_cost=costs.traffic,
+        rack_aware_non_overlap_cost=average * costs.non_overlap,
     )
 
 
