@@ -4,8 +4,11 @@ The load vectors of a flow are the bases of an integral polymatroid. Among them 
 squares, which is also the least maximum, then the fewest members at it, and so on) are exactly those in which every
 member of a band has the band's floor or one more, and the whole band has its fixed total (Frank and Murota, "Decreasing
 minimization on M-convex sets", 2022). So balance is decided before any other objective: as a floor for each group of
-members and a number of extra units for each band. The same holds for the loads of the minimum-cost flows, so balance
-can also be the second objective (`assignors.consumer.loads`).
+members and a number of extra units for each band.
+
+The same holds for the loads of the minimum-cost flows, so balance can also be the second objective
+(`cheapest_spread`). These are exactly the flows that fill the arcs with negative reduced cost, leave those with
+positive reduced cost empty, and are free elsewhere: the flows of a smaller network.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 
 from samerack.assignors.arrays import dense_rank, ranges, stable_order
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array
-from samerack.assignors.solvers import Network, residual_closure, solve
+from samerack.assignors.solvers import Network, reduced_costs, residual_closure, solve
 
 ROUNDS_AT_MEAN: Final = 4
 """Rounds that cut bands at their mean, which settles most groups in two; later rounds halve, to bound their number."""
@@ -193,6 +196,50 @@ def least_unequal_loads(ways: Ways) -> Spread:
         rounds += 1
     members = np.bincount(bands.of, weights=ways.size, minlength=len(bands.total)).astype(np.int64)
     return Spread(floor=bands.low[bands.of], band=bands.of, extras=bands.total - bands.low * members, usable=usable)
+
+
+def cheapest_spread(ways: Ways, cost: Int64Array) -> Spread:
+    """Compute the least unequal loads of the groups' members among all minimum-cost flows.
+
+    Args:
+        ways: how units get to the groups; the limit of an arc is either real or greater than any flow on it.
+        cost: [E] cost of a unit on each arc, not negative.
+
+    Returns:
+        The least unequal loads among these flows; `usable` has no meaning here.
+
+    Raises:
+        AssignmentError: no flow is feasible.
+
+    Complexity: one minimum-cost flow, Bellman-Ford over its arcs, and the flows of `least_unequal_loads`.
+    """
+    nodes, groups, count = len(ways.supply), len(ways.size), len(ways.tail)
+    total = int(ways.supply.sum())
+    room = np.full(groups, total + 1) if ways.most is None else ways.size * ways.most
+    network = Network(
+        supply=np.append(ways.supply, -total),
+        tail=np.concatenate([ways.tail, ways.group]).astype(np.int32),
+        head=np.concatenate([ways.head, np.full(groups, nodes)]).astype(np.int32),
+        capacity=np.concatenate([ways.limit, room]),
+        costs=np.concatenate([cost, np.zeros(groups, np.int64)])[np.newaxis],
+    )
+    reduced = reduced_costs(network, solve(network))
+    free, full = reduced[:count] == 0, reduced[:count] < 0
+    supply = ways.supply.copy()
+    np.subtract.at(supply, ways.tail[full], ways.limit[full])
+    np.add.at(supply, ways.head[full], ways.limit[full])
+    leaving = reduced[count:]
+    most = np.full(groups, total) if ways.most is None else ways.most
+    return least_unequal_loads(
+        replace(
+            ways,
+            supply=supply,
+            tail=ways.tail[free],
+            head=ways.head[free],
+            limit=ways.limit[free],
+            pinned=np.where(leaving == 0, NOBODY, np.where(leaving < 0, most, 0)),
+        )
+    )
 
 
 def _first_bands(ways: Ways) -> _Bands:

@@ -1,4 +1,4 @@
-"""Validates a plan of any assignor before it is sent to a group.
+"""Decides what of a plan may be sent to a group now: withholds what cooperative members must revoke first, and checks.
 
 Independent of every assignor on purpose: nothing here may be shared with the code that makes plans.
 """
@@ -13,6 +13,53 @@ from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def round_to_send(
+    problem: Problem, owner: Int32Array, *, cooperative: bool, cover: Mapping[str, int] | None = None
+) -> Int32Array:
+    """Return [P] the checked owners of this round of a plan: the plan itself, or its first cooperative round.
+
+    Args:
+        problem: the group, with current owners.
+        owner: [P] the final plan.
+        cooperative: whether members rebalance incrementally (KIP-429).
+        cover: see `check`.
+
+    Raises:
+        AssignmentError: the plan must not be sent, see `check`.
+    """
+    sent = withhold(problem, owner) if cooperative else owner
+    check(problem, sent, cooperative=cooperative, cover=cover)
+    return sent
+
+
+def transferring(problem: Problem, owner: Int32Array) -> BoolArray:
+    """Return [P] true where the plan gives a partition to a member while another member may still read it.
+
+    The other member is the current owner, one of several that claim the partition in the newest generation, or one that
+    claims it and no longer subscribes to its topic (as in Java's `computePartitionsTransferringOwnership`).
+    """
+    held = problem.owner != NOBODY
+    if problem.contested is not None:
+        held |= problem.contested
+    moving: BoolArray = (owner != NOBODY) & held & (owner != problem.owner)
+    return moving
+
+
+def withhold(problem: Problem, owner: Int32Array) -> Int32Array:
+    """Return the first cooperative round of a plan: transferring partitions are withheld until they are revoked.
+
+    It depends only on the difference between a final plan and the current owners, not on the assignor (KIP-429).
+
+    Args:
+        problem: the group, with current owners.
+        owner: [P] the final plan.
+
+    Returns:
+        [P] a copy of the plan with NOBODY where another current member may still read the partition.
+    """
+    return np.where(transferring(problem, owner), np.int32(NOBODY), owner)
 
 
 def check(problem: Problem, owner: Int32Array, *, cooperative: bool, cover: Mapping[str, int] | None = None) -> None:

@@ -29,7 +29,7 @@ from samerack.cluster.group import (
 )
 from samerack.cluster.joining import foreign, foreign_protocol, refusal
 from samerack.cluster.watch import ClusterWatch
-from samerack.planning.coverage import (
+from samerack.planning.planner import (
     denied_topics_reason,
     owned_counts,
     unpolled_topics_reason,

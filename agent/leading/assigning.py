@@ -34,16 +34,15 @@ from samerack.cluster.view import SettledCluster
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
 from samerack.planning import planner
-from samerack.planning.coverage import (
+from samerack.planning.members import PlanMember, members_of_join, placed, returned
+from samerack.planning.planner import (
     coverage,
     denied_topics_reason,
     members_without_partitions,
     owned_counts,
     unpolled_topics_reason,
 )
-from samerack.planning.members import PlanMember, members_of_join, placed, returned
-from samerack.planning.mode import Mode, mode_of
-from samerack.planning.problem import TopicTables, problem_of
+from samerack.planning.problem import Mode, TopicTables, mode_of, problem_of
 from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError

@@ -34,8 +34,8 @@ from samerack.cluster.racks import Hosts
 from samerack.cluster.view import SettledCluster, changed_topics
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning import planner
-from samerack.planning.coverage import owned_counts
 from samerack.planning.members import members_of_view, placed
+from samerack.planning.planner import owned_counts
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.values import to_pairs
 from samerack.settings.all_settings import Settings

@@ -12,10 +12,9 @@ from typing import Final
 import numpy as np
 
 from samerack.agent.policy import ByteRates, CrossRackShare
-from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.evaluate import Rates, cross_rack_mask, known_crossing, row_of, share_of_owners
 from samerack.common.errors import SettingsError
 from samerack.common.money import PriceTable
-from samerack.planning.byte_shares import Rates, known_crossing, row_of, share_of_owners
 from samerack.planning.planner import Plan
 from samerack.settings.all_settings import Settings
 from samerack.traffic import shares

@@ -96,9 +96,9 @@ def state_record(group: GroupTraffic, cluster: ClusterView, leading: LeadingSett
         ),
         planning=PlanningState(
             by_bytes=leading.weigh_by == "bytes",
-            keep_copartitioned=mode.keep_copartitioned,
-            max_skew=mode.max_skew,
-            spread_moves=mode.spread_moves,
+            keep_copartitioned=mode.options.keep_copartitioned,
+            max_skew=mode.options.max_skew,
+            spread_moves=mode.options.spread_moves,
         ),
     )
 

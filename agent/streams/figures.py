@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.application import Strategy
 from samerack.common import words
 
 

@@ -12,19 +12,24 @@ from typing import Any, Final
 from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, subscription_of
 from samerack.agent.streams.question import PlanQuestion
-from samerack.assignors.streams.application import ApplicationState, KafkaStreamsState, ProcessId, TaskInfo
+from samerack.assignors.streams.application import (
+    ApplicationState,
+    AssignmentConfigs,
+    KafkaStreamsState,
+    ProcessId,
+    TaskInfo,
+)
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
-from samerack.assignors.streams.builtin import ASSIGNORS
-from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.plugin import (
     AssignmentError,
     GroupAssignment,
+    Outcome,
+    Request,
     TaskAssignment,
     identity_assignment,
     validate_task_assignment,
 )
-from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.weighing import partitions_of, weighed
+from samerack.assignors.streams.registry import ASSIGNORS, partitions_of, weighed
 
 # Adapts an application to the agent's settings and to what the agent knows, before an assignor sees it.
 #

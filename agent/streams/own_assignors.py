@@ -14,8 +14,14 @@ from typing import Any, Final
 from samerack.agent.streams.question import PlanQuestion
 from samerack.assignors.streams.application import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, TaskAssignment
-from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.plugin import (
+    AssignmentError,
+    GroupAssignment,
+    GroupSubscription,
+    Outcome,
+    Request,
+    TaskAssignment,
+)
 from samerack.assignors.streams.sticky import fallback_prior
 from samerack.common.errors import one_line
 

@@ -15,15 +15,15 @@ from uuid import UUID
 from samerack.agent.streams.context import MAX_NAME
 from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.application import (
+    AssignmentConfigs,
     KafkaStreamsState,
     ProcessId,
+    SharedLags,
     TaskId,
     TaskInfo,
     TaskTopicPartition,
     task_id,
 )
-from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.lag_table import SharedLags
 
 VERSION: Final = 1
 _KINDS: Final = {1: (True, False), 2: (False, True), 3: (True, True)}

@@ -24,9 +24,9 @@ from samerack.agent.streams.question import VERSION, PlanQuestion, PlanQuestionE
 from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.evaluate import reads_of
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment, group_assignment
-from samerack.assignors.streams.reads import reads_of
 
 # Writes the JSON that answers `POST /v1/streams/assign`, and what the agent keeps of a plan.
 

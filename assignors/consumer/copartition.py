@@ -20,12 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from samerack.assignors.arrays import combine, count_rows, first_of_each, row_codes, starts_of
-from samerack.assignors.balance import Spread, Ways, least_unequal
-from samerack.assignors.consumer.loads import cheapest_spread
+from samerack.assignors.balance import Spread, Ways, cheapest_spread, least_unequal
 from samerack.assignors.consumer.locality import Locality, locality
-from samerack.assignors.flow import place
+from samerack.assignors.flow import SeatClaims, Seats, Units, place, seats_by_kind
 from samerack.assignors.problem import NOBODY, Int32Array, Int64Array, Problem
-from samerack.assignors.units import SeatClaims, Seats, Units, seats_by_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

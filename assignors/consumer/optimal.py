@@ -7,9 +7,9 @@ Objective, lexicographic and exact:
 3. moves: partitions whose new owner is not the current one.
 
 Among the plans that are equal in all of these, topics are spread over members: minimal are the largest number of a
-topic's partitions on one member, then the sum of squares of all such numbers (`assignors.consumer.spread_exact`); then
-weights are spread, until no exchange of two partitions improves the plan (`assignors.consumer.spread`). In large groups
-exchanges spread topics too, which is exact for new groups whose members are alike.
+topic's partitions on one member, then the sum of squares of all such numbers; then weights are spread, until no
+exchange of two partitions improves the plan (`assignors.consumer.spread`). In large groups exchanges spread topics
+too, which is exact for new groups whose members are alike.
 
 With `max_skew` k above 0 a member may have up to k partitions more than its fair share, which is the most that it has
 in any plan of least unequal loads. Among all plans within that limit, again lexicographic and exact:
@@ -28,16 +28,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each, ranges, row_codes
-from samerack.assignors.balance import Spread
+from samerack.assignors.balance import Spread, Ways, cheapest_spread, least_unequal
 from samerack.assignors.consumer.copartition import assign_bundles
 from samerack.assignors.consumer.kafkas import member_order
-from samerack.assignors.consumer.loads import GroupedMembers, fair_loads, skewed_loads
 from samerack.assignors.consumer.locality import Locality, locality
-from samerack.assignors.consumer.spread import spread_topics
-from samerack.assignors.consumer.spread_exact import Room, spread_exactly
-from samerack.assignors.flow import place
+from samerack.assignors.consumer.spread import Room, spread_exactly, spread_topics
+from samerack.assignors.flow import Seats, Units, one_claim_each, place
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Seats, Units, one_claim_each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +51,7 @@ class Options:
         max_skew: how many partitions more than its fair share a member may have, so that fewer are read across racks;
             0 for none. Not allowed with `keep_copartitioned`.
         spread_moves: how many partitions may move beyond the fewest, so that no member has too many of one topic; in
-            groups small enough (`assignors.consumer.spread_exact`). No effect with `keep_copartitioned`.
+            groups small enough (`assignors.consumer.spread`). No effect with `keep_copartitioned`.
         spread: whether topics and weights are spread over members, among plans that are equal in the objective. A
             caller that only wants to know the cost saves half of the time without it.
     """
@@ -148,51 +145,94 @@ def _refuse_what_contradicts(options: Options) -> None:
 
 
 def _assign(problem: Problem, options: Options) -> Int32Array:
-    """Return the owner of each partition; every topic must have a subscriber, and members must be in order."""
+    """Return the owner of each partition; every topic must have a subscriber, and members must be in order.
+
+    Partitions of topics with equal subscribers have the same kind.
+    """
     kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
     supply = np.bincount(kind, minlength=len(wanted_by))
     edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
-    group = GroupedMembers(
-        kind=kind,
+    near = locality(problem)
+    spread = least_unequal(
         supply=supply,
-        edge_kind=edge_kind,
-        edge_subscription=edge_subscription,
-        members=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
-        near=locality(problem),
+        edge_kind=edge_kind.astype(np.int32),
+        edge_group=edge_subscription.astype(np.int32),
+        edge_limit=supply[edge_kind],
+        size=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
     )
-    spread = fair_loads(group)
-    share_of = problem.subscription_of
-    enough = spread.enough
-    if options.max_skew:
-        enough = None
-        share_of, spread = skewed_loads(problem, group, spread, options.max_skew)
-        usable = np.ones(len(edge_kind), np.bool_)
-    else:
-        usable = spread.usable
-    if not options.spread_moves and _stays(problem, group.near, share_of, spread):
-        return problem.owner.copy()
     units = Units(
         kind=kind,
         kinds=len(wanted_by),
-        price=group.near.price,
-        prices=group.near.prices,
+        price=near.price,
+        prices=near.prices,
         claim=problem.owner + np.int32(1),
         claims=one_claim_each(len(problem.members)),
     )
-    edges = (edge_kind[usable], edge_subscription[usable])
-    seats = _seats(problem, group.near.column, edges, share_of, spread)
+    share_of, enough = problem.subscription_of, spread.enough
+    edges = (edge_kind[spread.usable], edge_subscription[spread.usable])
+    if options.max_skew:
+        enough, edges = None, (edge_kind, edge_subscription)
+        share_of, spread = _skewed_loads(problem, near.column, units, edges, spread, max_skew=options.max_skew)
+    if not options.spread_moves and _stays(problem, near, share_of, spread):
+        return problem.owner.copy()
+    seats = _seats(problem, near.column, edges, share_of, spread)
     if enough is not None:  # it is by edge of a subscription; `place` needs it for each column of its members
-        enough = np.repeat(enough[usable], _parts(problem, group.near.column)[edges[1]])
+        enough = np.repeat(enough[spread.usable], _parts(problem, near.column)[edges[1]])
     plan = place(units, seats, enough=enough, interleaved=True)
     if not options.spread or (np.array_equal(plan, problem.owner) and not options.spread_moves):
         return plan
-    plan = spread_topics(problem, group.near, plan)
+    plan = spread_topics(problem, near, plan)
     may_have = np.zeros((len(wanted_by), len(problem.subscriptions)), np.bool_)
     may_have[edges] = True
     room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread, spare_moves=options.spread_moves)
-    best = spread_exactly(problem, group.near, plan, room)
-    return plan if best is plan else spread_topics(problem, group.near, best)
+    best = spread_exactly(problem, near, plan, room)
+    return plan if best is plan else spread_topics(problem, near, best)
+
+
+def _skewed_loads(  # noqa: PLR0913 - the group, as units and members
+    problem: Problem,
+    column: Int32Array,
+    units: Units,
+    edges: tuple[Int64Array, Int64Array],
+    fair: Spread,
+    *,
+    max_skew: int,
+) -> tuple[Int32Array, Spread]:
+    """Return [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
+
+    The loads are the least unequal ones of least cross-rack weight. `edges` are as of `_seats`, `fair` are the loads
+    without skew.
+    """
+    edge_kind, edge_subscription = edges
+    columns = units.prices.shape[1]
+    group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), column, columns)
+    some = first_of_each(group_of, groups)
+    subscription = problem.subscription_of[some]
+    share = fair.floor + (fair.extras[fair.band] > 0)
+    pool_of, pools = combine(units.kind, units.kinds, units.price, len(units.prices))
+    one = first_of_each(pool_of, pools)
+    pool, hub_column = (index.ravel() for index in np.indices((pools, columns)))
+    first = np.searchsorted(subscription, edge_subscription)
+    parts = np.bincount(subscription, minlength=len(problem.subscriptions))[edge_subscription]
+    edge_group = ranges(first, parts)
+    edge_hub = np.repeat(edge_kind, parts) * columns + column[some][edge_group]
+    hubs = units.kinds * columns
+    hub_node, group_node = pools, pools + hubs
+    beyond = len(units.kind) + 1
+    ways = Ways(
+        supply=np.concatenate([np.bincount(pool_of, minlength=pools), np.zeros(hubs + groups, np.int64)]),
+        tail=np.concatenate([pool, hub_node + edge_hub]).astype(np.int32),
+        head=np.concatenate([hub_node + units.kind[one][pool] * columns + hub_column, group_node + edge_group]).astype(
+            np.int32
+        ),
+        limit=np.full(len(pool) + len(edge_hub), beyond),
+        group=group_node + np.arange(groups),
+        size=np.bincount(group_of, minlength=groups),
+        most=share[subscription] + min(max_skew, len(units.kind)),
+    )
+    cost = np.concatenate([units.prices[units.price[one]].ravel(), np.zeros(len(edge_hub), np.int64)])
+    return group_of, cheapest_spread(ways, cost)
 
 
 def _stays(problem: Problem, near: Locality, share_of: Int32Array, spread: Spread) -> bool:

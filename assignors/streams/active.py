@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from samerack.assignors.arrays import SCATTER, ranges
-from samerack.assignors.flow import place, place_with_prices
+from samerack.assignors.flow import Seats, Units, one_claim_each, place, place_with_prices, seats_by_kind
 from samerack.assignors.problem import AssignmentError
-from samerack.assignors.units import Seats, Units, one_claim_each, seats_by_kind
 
 if TYPE_CHECKING:
     from samerack.assignors.problem import Int32Array, Int64Array

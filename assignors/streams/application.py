@@ -6,14 +6,14 @@ Names follow KIP-924 ("Public Interfaces"), and values never change. Assignors w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
 from samerack.assignors.problem import AssignmentError as InvalidError
-from samerack.assignors.streams.configs import AssignmentConfigs
 
 LATEST_OFFSET: Final = -2
 """The "lag" of a task that ran actively on the client (`Task.LATEST_OFFSET`)."""
@@ -155,6 +155,33 @@ class TaskReads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLags(Mapping[TaskId, int]):
+    """Lags by task.
+
+    A thousand clients and ten thousand tasks have ten million lags, but a client has state of few tasks; of all others
+    its lag is the sum of the end offsets, which is the same for every client.
+
+    Attributes:
+        own: lags that are the client's own; they have priority.
+        common: lags of the tasks that the client does not name, the same mapping for all clients.
+    """
+
+    own: Mapping[TaskId, int]
+    common: Mapping[TaskId, int]
+
+    def __getitem__(self, task: TaskId) -> int:
+        own = self.own.get(task)
+        return self.common[task] if own is None else own
+
+    def __iter__(self) -> Iterator[TaskId]:
+        yield from self.common
+        yield from (task for task in self.own if task not in self.common)
+
+    def __len__(self) -> int:
+        return len(self.common) + sum(task not in self.common for task in self.own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaStreamsState:
     """A Kafka Streams client (KIP-924, `KafkaStreamsState`).
 
@@ -225,6 +252,67 @@ class KafkaStreamsState:
         return tuple(sorted((task for task in had if task in lags), key=lambda task: (lags[task], task)))
 
 
+class Strategy(Enum):
+    """KIP-925, `rack.aware.assignment.strategy`, by the names that Kafka released."""
+
+    NONE = "none"
+    MIN_TRAFFIC = "min_traffic"
+    BALANCE_SUBTOPOLOGY = "balance_subtopology"
+
+
+ALIASES: Final = {
+    "min_cost": Strategy.MIN_TRAFFIC,
+    "balanced_min_cost": Strategy.BALANCE_SUBTOPOLOGY,
+}
+"""Names in KIP-925 (4.B.III) for strategies that Kafka released under other names."""
+
+
+def strategy_named(name: str) -> Strategy:
+    """Return the strategy of this name or alias, in upper or lower case (KIP-925, section 5, write `NONE`).
+
+    Raises:
+        InvalidError: There is no such strategy.
+    """
+    wanted = name.lower()
+    found = ALIASES.get(wanted) or next((strategy for strategy in Strategy if strategy.value == wanted), None)
+    if found is None:
+        names = ", ".join([*(strategy.value for strategy in Strategy), *ALIASES])
+        raise InvalidError(f"strategy {name!r} is unknown; give one of {names}")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentConfigs:
+    """Settings of the application that concern assignment; the defaults are Kafka's (`StreamsConfig`, 4.3).
+
+    Attributes:
+        acceptable_recovery_lag: lag in offsets up to which a client counts as caught up (KIP-441).
+        max_warmup_replicas: extra standbys at a time, beyond the configured ones (KIP-441).
+        num_standby_replicas: standbys of each task with a changelog.
+        probing_rebalance_interval_ms: wait before warm-ups are checked again (KIP-441).
+        rack_aware_assignment_tags: keys of client tags over whose values tasks are spread (KIP-708).
+        rack_aware_traffic_cost: cost of a topic partition that is read across racks; None for the assignor's own.
+        rack_aware_non_overlap_cost: cost of a task that moves to another client; None for the assignor's own.
+        rack_aware_assignment_strategy: KIP-925's strategy, as the user wrote it.
+    """
+
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    num_standby_replicas: int = 0
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
+    rack_aware_assignment_strategy: str = Strategy.NONE.value
+
+    def __post_init__(self) -> None:
+        """Refuse values below the minimum."""
+        for name in (setting.name for setting in fields(self)):
+            value, least = getattr(self, name), 1 if name == "max_warmup_replicas" else 0
+            if isinstance(value, int) and value < least:
+                raise InvalidError(f"{name} is {value}; give at least {least}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationState:
     """The input of an assignment (KIP-924, `ApplicationState`): clients, tasks and settings."""
@@ -233,7 +321,7 @@ class ApplicationState:
     all_tasks: Mapping[TaskId, TaskInfo]
     assignment_configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
     reads: dict[object, TaskReads] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What tasks read by their role, as far as it was asked for (`assignors.streams.reads`)."""
+    """What tasks read by their role, as far as it was asked for (`assignors.streams.evaluate`)."""
 
     def __post_init__(self) -> None:
         """Sort clients and tasks in ascending order, so that equal applications get equal assignments."""

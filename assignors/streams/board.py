@@ -7,6 +7,7 @@ over threads: KIP-441's balanced target, before racks and lags are considered.
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,10 @@ class Board(dict["ProcessId", TaskHolder]):
             )
             for process, holder in self.items()
         }
+
+    def tasks_in(self, plan: Assignments) -> Plan:
+        """Return the plan of all clients with the tasks of the board; follow-up rebalances stay."""
+        return {process: replace(plan[process], tasks=one.tasks) for process, one in self.assignments().items()}
 
     def put(self, assignments: Assignments) -> None:
         """Replace the tasks of all clients by these."""

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
+from samerack.assignors.streams.evaluate import reads_of
 from samerack.assignors.streams.intern import complete
-from samerack.assignors.streams.reads import reads_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -1,18 +1,68 @@
-"""Computes the cost of a plan of tasks, Kafka's or ours; independent of the optimizers."""
+"""What the tasks of an application read, and what a plan of them costs, Kafka's or ours.
+
+Ten thousand tasks on three racks have a handful of distinct combinations of racks and weights that they read. Whether
+racks are known, whether all clients cost the same, and what crosses racks is decided for each combination, not for each
+task (`reads_of`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
+from samerack.assignors.streams.application import TaskReads
 from samerack.assignors.streams.assignment import Assignments, TaskType
-from samerack.assignors.streams.reads import relevant_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId, TaskTopicPartition
+    from samerack.assignors.streams.application import (
+        ApplicationState,
+        ProcessId,
+        Read,
+        TaskId,
+        TaskInfo,
+        TaskTopicPartition,
+    )
+
+_read: Final[Callable[[TaskTopicPartition], tuple[frozenset[str] | None, int]]] = attrgetter("racks", "weight")
+_RELEVANT: Final[Mapping[tuple[TaskType, bool], Callable[[TaskTopicPartition], bool]]] = {
+    (TaskType.ACTIVE, False): attrgetter("is_source"),
+    (TaskType.ACTIVE, True): lambda _: True,
+    (TaskType.STANDBY, False): attrgetter("is_changelog"),
+    (TaskType.STANDBY, True): attrgetter("is_changelog"),
+}
+"""Whether a partition is relevant, by the role of the task and `compatible` (`relevant_partitions`)."""
+
+
+def weight_across(read: Read, rack: str | None) -> int:
+    """Return the weight of what a client in the rack would read across racks; an unknown rack is a different one."""
+    return sum(weight for near, weight in read if rack not in (near or ()))
+
+
+def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = False) -> list[TaskTopicPartition]:
+    """Return the partitions whose racks matter: an active task reads its sources, a standby its changelogs.
+
+    Kafka's public utility also counts an active task's changelogs (`compatible`), which the task writes but does not
+    read; Kafka's own HighAvailabilityTaskAssignor does not.
+    """
+    return list(filter(_RELEVANT[kind, compatible], info.topic_partitions))
+
+
+def reads_of(state: ApplicationState, kind: TaskType, *, compatible: bool = False) -> TaskReads:
+    """Return what all tasks read in one role (`relevant_partitions`); the application keeps it."""
+    found = state.reads.get((kind, compatible))
+    if found is None:
+        relevant = _RELEVANT[kind, compatible]
+        distinct: dict[Read, int] = {}
+        number = {
+            task: distinct.setdefault(tuple(map(_read, filter(relevant, info.topic_partitions))), len(distinct))
+            for task, info in state.all_tasks.items()
+        }
+        found = state.reads[kind, compatible] = TaskReads(distinct=tuple(distinct), number=number)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +114,7 @@ def bill(  # noqa: PLR0913 - a bill needs the kind, both plans and the costs
         kind: role of the tasks that count.
         costs: the costs that apply.
         scope: only these tasks count; None for all.
-        compatible: an active's changelogs count as well (`reads.relevant_partitions`).
+        compatible: an active's changelogs count as well (`relevant_partitions`).
     """
     cross_rack = weight = moved = 0
     for process, assignment in after.items():

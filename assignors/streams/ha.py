@@ -11,7 +11,9 @@ least; `compatible=True` leaves them where Kafka's swaps of pairs do.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -19,22 +21,142 @@ import numpy as np
 
 from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.application import LATEST_OFFSET, SharedLags
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.board import Board, balance_over_threads, deal_by_active_load, deal_in_turn
 from samerack.assignors.streams.default_standby import deal_standbys
 from samerack.assignors.streams.intern import held_by
 from samerack.assignors.streams.java_sets import in_queue_order, tasks_in_java_order
-from samerack.assignors.streams.lag_table import LagTable
-from samerack.assignors.streams.plugin import TaskAssignment, TaskAssignor
+from samerack.assignors.streams.optimize import tag_warnings
+from samerack.assignors.streams.plugin import Outcome, Request, TaskAssignment, TaskAssignor
 from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
-from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.rules import tag_warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from samerack.assignors.streams.application import ApplicationState, TaskId
+    from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.streams.application import ApplicationState, KafkaStreamsState, ProcessId, TaskId
     from samerack.assignors.streams.board import TaskHolder
+
+UNBOUNDED: Final = 2**63 - 1
+"""The acceptable recovery lag with which every client counts as caught up (`Long.MAX_VALUE`)."""
+
+
+class LagTable:
+    """Who has caught up with a task, and who is closer than another (KIP-441).
+
+    C clients and T tasks have numbers in ascending order. Of clients that share lags (`SharedLags`) only those that
+    differ are in the arrays, and for each task the shared one.
+
+    Attributes:
+        number: the number of each task.
+        urgency: [T] sort key: tasks with the fewest caught-up clients first, then by task.
+    """
+
+    def __init__(
+        self, clients: Mapping[ProcessId, KafkaStreamsState], tasks: Sequence[TaskId], acceptable: int
+    ) -> None:
+        """Read every lag once.
+
+        Args:
+            clients: all clients, ascending, with lags.
+            tasks: the tasks that may move, ascending.
+            acceptable: the lag up to which a client counts as caught up.
+
+        Raises:
+            AssignmentError: a client has no lag for one of the tasks, or a lag has more than 64 bits.
+        """
+        self.number = {task: number for number, task in enumerate(tasks)}
+        self._clients = len(clients)
+        self._acceptable = min(acceptable, UNBOUNDED)
+        common = _common(clients)
+        lags = [client.stateful_tasks_to_lag_sums() for client in clients.values()]
+        own = [one.own if common and isinstance(one, SharedLags) else one for one in lags]
+        try:
+            self._task, self._client, self._lag = self._arrays(own)
+            self._shared = np.fromiter(map(common.get, tasks, repeat(0)), np.int64, len(tasks))
+        except OverflowError:
+            raise AssignmentError("a lag has more than 64 bits; Kafka's offsets have not") from None
+        self._begin = self._begins(self._task)
+        sharing = len(clients) - np.diff(self._begin)
+        for number in np.flatnonzero(sharing).tolist():
+            if tasks[number] not in common:
+                for client in clients.values():
+                    client.lag_for(tasks[number])  # one of them has none
+        self._least = np.where(sharing > 0, self._shared, UNBOUNDED)
+        np.minimum.at(self._least, self._task, self._lag)
+        is_caught_up = self._is_caught_up(self._lag)
+        self._caught_up: list[int] = self._client[is_caught_up].tolist()
+        self._caught_up_begin: list[int] = self._begins(self._task[is_caught_up]).tolist()
+        others = (sharing > 0) & self._is_caught_up(self._shared)
+        self._others_caught_up: list[bool] = others.tolist()
+        caught_up = np.diff(self._caught_up_begin) + sharing * others
+        self.urgency: list[int] = (caught_up * len(tasks) + np.arange(len(tasks))).tolist()
+
+    def _begins(self, task: Int32Array) -> Int64Array:
+        """Return [T + 1] where each task begins in an array that is sorted by task."""
+        return np.searchsorted(task, np.arange(len(self.number) + 1))
+
+    def _arrays(self, own: Sequence[Mapping[TaskId, int]]) -> tuple[Int32Array, Int32Array, Int64Array]:
+        """Return task, client and lag of each lag, by task and then by client."""
+        sizes = [len(lags) for lags in own]
+        task = np.fromiter(map(self.number.get, chain.from_iterable(own), repeat(-1)), np.int32, sum(sizes))
+        lag = np.fromiter(chain.from_iterable(lags.values() for lags in own), np.int64, sum(sizes))
+        client = np.repeat(np.arange(len(own), dtype=np.int32), sizes)
+        order = np.argsort(task, kind="stable")[np.count_nonzero(task < 0) :]
+        return task[order], client[order], lag[order]
+
+    def _is_caught_up(self, lag: Int64Array) -> BoolArray:
+        """Return whether clients with these lags count as caught up."""
+        if self._acceptable == UNBOUNDED:
+            return np.ones(len(lag), np.bool_)
+        near: BoolArray = (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= self._acceptable))
+        return near
+
+    def caught_up(self, task: int) -> list[int]:
+        """Return the clients, ascending, that ran the task or whose lag is acceptable (KIP-441)."""
+        found = self._caught_up[self._caught_up_begin[task] : self._caught_up_begin[task + 1]]
+        if not self._others_caught_up[task]:
+            return found
+        behind = set(self._named(task)[1]).difference(found)
+        return [client for client in range(self._clients) if client not in behind]
+
+    def worth_moving(self, task: Int32Array, client: Int32Array) -> BoolArray:
+        """Return for each task whether its client is not caught up while another one is closer."""
+        own = self._task * np.int64(self._clients) + self._client
+        asked = task * np.int64(self._clients) + client
+        at = np.searchsorted(own, asked)
+        lag = self._shared[task]
+        named = at < len(own)
+        named[named] = own[at[named]] == asked[named]
+        lag[named] = self._lag[at[named]]
+        return ~self._is_caught_up(lag) & (self._least[task] < lag)
+
+    def closer(self, task: int, target: int) -> Iterator[int]:
+        """Yield the clients that are closer than the target, those with the least lag first, then ascending."""
+        lags, clients = self._named(task)
+        shared, own = int(self._shared[task]), dict(zip(clients, lags, strict=True))
+        limit = own.get(target, shared), target
+        named = sorted(zip(lags, clients, strict=True))
+        less, more = bisect_left(named, (shared,)), bisect_left(named, (shared + 1,))
+        sharing = ((shared, client) for client in range(self._clients) if own.get(client, shared) == shared)
+        for place in chain(named[:less], sharing, named[more:]):
+            if place >= limit:
+                return
+            yield place[1]
+
+    def _named(self, task: int) -> tuple[list[int], list[int]]:
+        """Return the lags of a task that are not shared, and their clients."""
+        begin, end = self._begin[task], self._begin[task + 1]
+        return self._lag[begin:end].tolist(), self._client[begin:end].tolist()
+
+
+def _common(clients: Mapping[ProcessId, KafkaStreamsState]) -> Mapping[TaskId, int]:
+    """Return the lags that all clients share; empty if they do not share the same."""
+    commons = [client.lags.common for client in clients.values() if isinstance(client.lags, SharedLags)]
+    is_shared = len(commons) == len(clients) and all(common is commons[0] for common in commons)
+    return commons[0] if commons and is_shared else {}
+
 
 # Converts the balanced target to a plan that can run now: KIP-441's task movements and warm-ups.
 #
@@ -181,7 +303,7 @@ def high_availability(request: Request) -> Outcome:
     configs = state.assignment_configs
     stateful = [task for task, info in state.all_tasks.items() if info.is_stateful]
     board = Board(state.states.values())
-    costs = configured_costs(state, COSTS)
+    costs = configured_costs(configs, COSTS)
     gates = enabled_together(state, None if request.compatible else costs)
     racks = RackSteps(state=state, gates=gates, compatible=request.compatible, kafkas_ties=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -13,7 +13,7 @@ from samerack.assignors.arrays import combine, count_rows, dense_rank, first_of_
 from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.application import TaskId
 from samerack.assignors.streams.assignment import Assignments, KafkaStreamsAssignment, Plan, TaskType
-from samerack.assignors.streams.reads import reads_of
+from samerack.assignors.streams.evaluate import reads_of, weight_across
 from samerack.assignors.streams.tags import unrestrained
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from samerack.assignors.problem import Int32Array, Int64Array
     from samerack.assignors.streams.application import ApplicationState, ProcessId
-    from samerack.assignors.streams.standby_model import Standbys
+    from samerack.assignors.streams.standby import Standbys
 
 
 RACK_KEY: Final = "client.rack"
@@ -96,10 +96,7 @@ def intern_tasks(
     The result has the form of `ActiveTasks.remote` and `ActiveTasks.remotes`.
     """
     reads = reads_of(state, kind, compatible=compatible)
-    remote = [
-        [sum(weight for near, weight in read if rack not in (near or ())) for rack in clients.racks]
-        for read in reads.distinct
-    ]
+    remote = [[weight_across(read, rack) for rack in clients.racks] for read in reads.distinct]
     number = np.fromiter(map(reads.number.__getitem__, tasks), np.int64, len(tasks))
     return count_rows(list(np.array(remote, np.int64).reshape(-1, len(clients.racks))[number].T))
 
@@ -187,31 +184,3 @@ def moves_of(tasks: Sequence[TaskId], task: Int32Array, old: Int32Array, new: In
     moved = old != new
     places = zip(task[moved].tolist(), old[moved].tolist(), new[moved].tolist(), strict=True)
     return [(tasks[index], one, other) for index, one, other in places]
-
-
-def with_moved_actives(plan: Assignments, moves: Sequence[Move], *, keep_standbys: bool) -> Plan:
-    """Return the plan of all clients, ascending, after these moves."""
-    tasks = [dict(assignment.tasks) for assignment in plan.values()]
-    for task, old, new in moves:
-        del tasks[old][task]
-        if keep_standbys and task in tasks[new]:
-            tasks[old][task] = TaskType.STANDBY
-        tasks[new][task] = TaskType.ACTIVE
-    return _with_tasks(plan, tasks)
-
-
-def with_moved_standbys(plan: Assignments, moves: Sequence[Move]) -> Plan:
-    """Return the plan of all clients, ascending, after the standbys moved to their new clients."""
-    tasks = [dict(assignment.tasks) for assignment in plan.values()]
-    for task, old, _ in moves:
-        del tasks[old][task]
-    for task, _, new in moves:
-        tasks[new][task] = TaskType.STANDBY
-    return _with_tasks(plan, tasks)
-
-
-def _with_tasks(plan: Assignments, tasks: Iterable[dict[TaskId, TaskType]]) -> Plan:
-    return {
-        process: replace(assignment, tasks=held)
-        for (process, assignment), held in zip(plan.items(), tasks, strict=True)
-    }

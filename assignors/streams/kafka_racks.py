@@ -15,9 +15,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from samerack.assignors.streams.application import Strategy
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import Strategy
-from samerack.assignors.streams.reads import relevant_partitions
+from samerack.assignors.streams.evaluate import remote_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -177,10 +177,8 @@ class RackOptimization:
         """Return the cost of the task on that client, with the move if it is not there yet."""
         key = task, holder.rack
         if key not in self.known:
-            partitions = relevant_partitions(self.state.all_tasks[task], self.kind, compatible=self.with_changelogs)
-            self.known[key] = sum(
-                partition.weight for partition in partitions if holder.rack not in (partition.racks or ())
-            )
+            remote = remote_partitions(self.state, holder.process, task, self.kind, compatible=self.with_changelogs)
+            self.known[key] = sum(partition.weight for partition in remote)
         moved = 0 if task in holder.of_type(self.kind) else self.costs.non_overlap
         return self.known[key] * self.costs.traffic + moved
 

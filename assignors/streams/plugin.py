@@ -1,4 +1,7 @@
-"""KIP-924's `TaskAssignor`: the interface, the previous assignment, errors of an answer, what consumers get of it."""
+"""KIP-924's `TaskAssignor`: the interface, the previous assignment, errors of an answer, what consumers get of it.
+
+samerack's own assignors are functions from `Request` to `Outcome`, which say more than the interface has room for.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, Plan, TaskType, assignment_of
 
 if TYPE_CHECKING:
+    from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId
+    from samerack.assignors.streams.optimize import Obstacle
 
 
 class AssignmentError(Enum):
@@ -67,6 +72,42 @@ class TaskAssignor(Protocol):
     ) -> None:
         """Receive the result; if `error` is not `NONE`, no consumer gets the answer. By default do nothing."""
         return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The input of an assignor.
+
+    Attributes:
+        state: the application, with lags if the assignor needs them.
+        now_ms: the current time in ms since 1970, from which follow-up deadlines are counted.
+        must_preserve_active: `sticky` only: actives stay where they were, whatever the balance.
+        compatible: Kafka's behaviour where Kafka deviates from the KIPs.
+    """
+
+    state: ApplicationState
+    now_ms: int = 0
+    must_preserve_active: bool = False
+    compatible: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of an assignor.
+
+    Attributes:
+        assignment: the answer.
+        probing_rebalance: whether another rebalance must follow, because tasks are not on their targets.
+        obstacle: why racks did not count, or None.
+        warnings: warnings for the user, such as tags that contradict racks.
+        costs: the costs of stateful tasks, configured or the assignor's own; None if it uses no costs.
+    """
+
+    assignment: TaskAssignment
+    probing_rebalance: bool = False
+    obstacle: Obstacle | None = None
+    warnings: tuple[str, ...] = ()
+    costs: Costs | None = None
 
 
 def identity_assignment(application_state: ApplicationState) -> Plan:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.application import Strategy
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
 from samerack.assignors.streams.kafka_racks import (
     MAX_ARCS,
@@ -20,21 +20,23 @@ from samerack.assignors.streams.kafka_racks import (
     place_actives,
     swap_standbys,
 )
-from samerack.assignors.streams.optimize import moves_of_actives, moves_of_standbys, optimize_rack_aware_standby_tasks
-from samerack.assignors.streams.rules import (
+from samerack.assignors.streams.optimize import (
     Obstacle,
     ObstacleKind,
     RackAwareOptimizationParams,
     all_the_same,
     costs_of,
     missing_rack,
+    moves_of_actives,
+    moves_of_standbys,
+    optimize_rack_aware_standby_tasks,
     strategy_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from samerack.assignors.streams.application import ApplicationState, TaskId
+    from samerack.assignors.streams.application import ApplicationState, AssignmentConfigs, TaskId
     from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.kafka_racks import MoveRule
 
@@ -62,9 +64,8 @@ class Gates:
         return next((gate for gate in (self.active, self.standby) if isinstance(gate, Obstacle)), None)
 
 
-def configured_costs(state: ApplicationState, defaults: Costs) -> Costs:
+def configured_costs(configs: AssignmentConfigs, defaults: Costs) -> Costs:
     """Return the configured costs, with the assignor's default for each that is not configured."""
-    configs = state.assignment_configs
     traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
     return Costs(
         traffic=defaults.traffic if traffic is None else traffic,

@@ -18,17 +18,123 @@ task of its own ── every client that it may have, at most one each ───
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from samerack.assignors.arrays import combine, first_of_each
-from samerack.assignors.streams.standby_model import FlowArcs, PoolUnits, StandbyFlow, free_arcs, solve_layers
+from samerack.assignors.arrays import IntArray, combine, first_of_each
+from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
+from samerack.assignors.solvers import Network, solve
 
 if TYPE_CHECKING:
-    from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
+    from collections.abc import Sequence
+
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.standby_model import Standbys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standbys:
+    """U standbys of T tasks on C clients in G groups over R racks. Clients of a group have one rack and equal tags.
+
+    Attributes:
+        task: [U] task of the standby, ascending.
+        client: [U] its current client, where it costs no move.
+        seats: [C] number of standbys that the client takes.
+        remote: [T] row of `remotes`.
+        remotes: [K, R] changelog partitions that a client in the rack would read across racks.
+        group: [C] group of the client.
+        rack: [G] rack of the group.
+        kind: [T] row of `allowed`.
+        allowed: [L, G] true where a standby may move to.
+        stays: [U] true if it may stay.
+        fixed_task: [F] a task that a client has in a form that does not move (active, for example).
+        fixed_client: [F] the client; no standby of the task may move there.
+    """
+
+    task: Int32Array
+    client: Int32Array
+    seats: Int64Array
+    remote: Int32Array
+    remotes: Int64Array
+    group: Int32Array
+    rack: Int32Array
+    kind: Int32Array
+    allowed: BoolArray
+    stays: BoolArray
+    fixed_task: Int32Array
+    fixed_client: Int32Array
+
+    def pairs(self, task: IntArray, client: IntArray) -> Int64Array:
+        """Return a number for each pair of task and client, ascending by task and then by client."""
+        return task.astype(np.int64) * len(self.group) + client
+
+    def traffic(self, task: IntArray, group: IntArray) -> Int64Array:
+        """Return the changelog partitions that each task reads across racks in a group of clients."""
+        return self.remotes[self.remote[task], self.rack[group]]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowArcs:
+    """One layer of arcs of a flow: [A] nodes, capacity, price, and moves."""
+
+    tail: Int64Array
+    head: Int64Array
+    capacity: Int64Array
+    price: Int64Array
+    moves: Int64Array
+
+    def shifted(self, tail: int, head: int) -> FlowArcs:
+        """Return the arcs between nodes whose numbers are so much higher."""
+        return replace(self, tail=self.tail + tail, head=self.head + head)
+
+
+def free_arcs(tail: Int64Array, head: Int64Array, capacity: Int64Array) -> FlowArcs:
+    """Return arcs that cost nothing."""
+    nothing = np.zeros(len(tail), np.int64)
+    return FlowArcs(tail, head, capacity, nothing, nothing)
+
+
+def solve_layers(supply: Int64Array, layers: Sequence[FlowArcs]) -> list[Int64Array]:
+    """Return the units on the arcs of each layer in the flow of least price, and of fewest moves among these."""
+
+    def joined(name: str) -> Int64Array:
+        return np.concatenate([getattr(arcs, name) for arcs in layers])
+
+    network = Network(
+        supply=supply,
+        tail=joined("tail").astype(np.int32),
+        head=joined("head").astype(np.int32),
+        capacity=joined("capacity"),
+        costs=np.stack([joined("price"), joined("moves")]),
+    )
+    return np.split(solve(network), np.cumsum([len(arcs.tail) for arcs in layers])[:-1])
+
+
+class _PoolUnits(NamedTuple):
+    """How many standbys of each pool are on each client: [A] pools, clients, and numbers."""
+
+    pool: Int64Array
+    client: Int64Array
+    units: Int64Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StandbyFlow:
+    """The flow on the arcs to clients, without empty arcs.
+
+    Attributes:
+        pool: [U] pool of each standby, -1 for those of tasks with a node of their own.
+        stay: those of the pools that stay.
+        go: those that move.
+        own: `Standbys.pairs` of the tasks with a node of their own, and the clients that get them.
+    """
+
+    pool: Int32Array
+    stay: _PoolUnits
+    go: _PoolUnits
+    own: Int64Array
+
 
 # Assigns the units of the flow to the standbys of a pool, so that no client has a task twice.
 #
@@ -36,7 +142,7 @@ if TYPE_CHECKING:
 # within the pool, or with one that was to stay. Conflicts that remain are reported, not forced.
 
 
-def deal(standbys: Standbys, alone: BoolArray, answer: StandbyFlow) -> tuple[Int32Array, Int64Array]:
+def _deal(standbys: Standbys, alone: BoolArray, answer: _StandbyFlow) -> tuple[Int32Array, Int64Array]:
     """Return a client for every standby, [U], and the standbys whose client would then have their task twice.
 
     Args:
@@ -52,7 +158,7 @@ def deal(standbys: Standbys, alone: BoolArray, answer: StandbyFlow) -> tuple[Int
     return placed.astype(np.int32), np.array(wrong, np.int64)
 
 
-def _deal_own(standbys: Standbys, alone: BoolArray, answer: StandbyFlow, placed: Int64Array) -> None:
+def _deal_own(standbys: Standbys, alone: BoolArray, answer: _StandbyFlow, placed: Int64Array) -> None:
     """Place tasks with a node of their own: standbys stay if they may, the others take the rest in ascending order."""
     got = answer.own
     mine = np.flatnonzero(alone[standbys.task])
@@ -63,7 +169,7 @@ def _deal_own(standbys: Standbys, alone: BoolArray, answer: StandbyFlow, placed:
     placed[mine[~stays]] = np.sort(left) % len(standbys.group)  # standbys are sorted by task, and so are these
 
 
-def _stay(standbys: Standbys, answer: StandbyFlow, placed: Int64Array) -> Int64Array:
+def _stay(standbys: Standbys, answer: _StandbyFlow, placed: Int64Array) -> Int64Array:
     """Keep the first standbys of each pool where the flow keeps some; return those that move, by pool."""
     shared = np.flatnonzero((answer.pool >= 0) & standbys.stays)
     pair = standbys.pairs(answer.pool[shared], standbys.client[shared])
@@ -84,7 +190,7 @@ def _stay(standbys: Standbys, answer: StandbyFlow, placed: Int64Array) -> Int64A
     return moving[np.argsort(answer.pool[moving], kind="stable")]
 
 
-def _go(answer: StandbyFlow, moving: Int64Array, placed: Int64Array) -> None:
+def _go(answer: _StandbyFlow, moving: Int64Array, placed: Int64Array) -> None:
     """Give the movers of a pool, in ascending order, its targets in ascending order."""
     order = np.lexsort((answer.go.client, answer.go.pool))
     placed[moving] = np.repeat(answer.go.client[order], answer.go.units[order])
@@ -201,7 +307,7 @@ def optimize_standby(standbys: Standbys, costs: Costs) -> Int32Array:
     alone = np.zeros(len(standbys.remote), np.bool_)
     rounds = 0
     while True:
-        placed, wrong = deal(standbys, alone, flow(standbys, costs, alone))
+        placed, wrong = _deal(standbys, alone, _flow(standbys, costs, alone))
         if not len(wrong):
             return placed
         rounds += 1
@@ -210,7 +316,7 @@ def optimize_standby(standbys: Standbys, costs: Costs) -> Int32Array:
             alone[:] = True
 
 
-def flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> StandbyFlow:
+def _flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> _StandbyFlow:
     """Compute an optimal flow.
 
     Args:
@@ -240,9 +346,9 @@ def flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> StandbyFlow:
         ),
     )
     used = stay > 0
-    return StandbyFlow(
+    return _StandbyFlow(
         pool=pool,
-        stay=PoolUnits(stays.tail[used], stays.head[used], stay[used]),
+        stay=_PoolUnits(stays.tail[used], stays.head[used], stay[used]),
         go=_through_groups(goes, go, standbys.group, seat),
         own=standbys.pairs(own_task[own.tail], own.head)[kept > 0],
     )
@@ -292,11 +398,11 @@ def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> FlowArcs:
     return FlowArcs(at, client, np.ones(len(at), np.int64), price, moved)
 
 
-def _through_groups(goes: FlowArcs, units: Int64Array, group_of: Int32Array, seat: Int64Array) -> PoolUnits:
+def _through_groups(goes: FlowArcs, units: Int64Array, group_of: Int32Array, seat: Int64Array) -> _PoolUnits:
     """Return the units from pool to client, derived from those from pool to group and from group to client."""
     from_pool = np.argsort(goes.head, kind="stable")
     to_client = np.argsort(group_of, kind="stable")
     sender = np.repeat(goes.tail[from_pool], units[from_pool])
     receiver = np.repeat(to_client, seat[to_client])
     pairs, count = np.unique(sender * len(group_of) + receiver, return_counts=True)
-    return PoolUnits(pairs // len(group_of), pairs % len(group_of), count.astype(np.int64))
+    return _PoolUnits(pairs // len(group_of), pairs % len(group_of), count.astype(np.int64))

@@ -23,14 +23,17 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.application import Strategy
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.board import Board
-from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.java_sets import processes_in_java_order
 from samerack.assignors.streams.kafka_racks import MAX_OWN_WORK
+from samerack.assignors.streams.optimize import tag_warnings
 from samerack.assignors.streams.plugin import (
     AssignmentError,
+    Outcome,
+    Request,
     TaskAssignment,
     TaskAssignor,
     identity_assignment,
@@ -45,10 +48,7 @@ from samerack.assignors.streams.rack_steps import (
     enabled_apart,
     enabled_together,
 )
-from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.rules import tag_warnings
-from samerack.assignors.streams.sticky_deal import Deal, Manners
-from samerack.assignors.streams.sticky_numbers import Numbers
+from samerack.assignors.streams.sticky_deal import Deal, Manners, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,7 +200,7 @@ def sticky(request: Request) -> Outcome:
         AssignmentError: a setting has an invalid value.
     """
     manners = Manners(must_preserve_active=request.must_preserve_active)
-    costs = configured_costs(request.state, COSTS)
+    costs = configured_costs(request.state.assignment_configs, COSTS)
     gates = enabled_apart(request.state, costs, compatible=request.compatible)
     if request.must_preserve_active:
         gates = Gates(active=NOT_ASKED, standby=NOT_ASKED)
@@ -213,7 +213,9 @@ def legacy_sticky(request: Request) -> Outcome:
     Raises:
         AssignmentError: a setting has an invalid value.
     """
-    gates = enabled_together(request.state, None if request.compatible else configured_costs(request.state, COSTS))
+    gates = enabled_together(
+        request.state, None if request.compatible else configured_costs(request.state.assignment_configs, COSTS)
+    )
     return _outcome(request, Manners(is_former=True), gates, hurry=False)
 
 
@@ -247,7 +249,7 @@ def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -
         assignment=TaskAssignment(assignment=tuple(plan.values())),
         obstacle=gates.obstacle,
         warnings=tuple(tag_warnings(state)),
-        costs=configured_costs(state, COSTS),
+        costs=configured_costs(state.assignment_configs, COSTS),
     )
 
 
@@ -264,7 +266,7 @@ def _run_once(state: ApplicationState, deal: Deal, gates: Gates, *, compatible: 
     racks = RackSteps(
         state=state, gates=gates, compatible=compatible, with_changelogs=compatible and not manners.is_former
     )
-    costs = configured_costs(state, COSTS)
+    costs = configured_costs(state.assignment_configs, COSTS)
     deal.put_actives(board)
     racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if info.is_stateful], costs)
     racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if not info.is_stateful], STATELESS)
@@ -286,7 +288,7 @@ def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, pr
     """
     manners = replace(manners, tag_keys=state.assignment_configs.rack_aware_assignment_tags)
 
-    ranking = Ranking(state, previous, gates, configured_costs(state, COSTS))
+    ranking = Ranking(state, previous, gates, configured_costs(state.assignment_configs, COSTS))
     deal_from = _deals(state, manners)
     ways = [(gates, False)]
     tasks, clients = len(state.all_tasks), len(state.states)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from samerack.assignors.streams.standby import cost_of, optimize_standby
-from samerack.assignors.streams.standby_model import FlowArcs, Standbys, free_arcs, keep_or_take, solve_layers
+from samerack.assignors.streams.standby import FlowArcs, Standbys, cost_of, free_arcs, optimize_standby, solve_layers
 
 if TYPE_CHECKING:
     from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
@@ -88,12 +87,27 @@ def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs, bound: int) -> In
         for which in range(int(rank.max()) + 1):
             movable = rank == which
             # where a standby costs no move: where it is if its task was there, else where another one of its task was
-            homes = keep_or_take(given, placed, given.pairs(given.task, given.client))
+            homes = _keep_or_take(given, placed, given.pairs(given.task, given.client))
             home = replace(tagged, standbys=replace(given, client=homes))
             placed[movable] = optimize_standby(_question(home, placed, movable, least), costs)
         before, cost = cost, cost_of(given, costs, placed)
         idle = 0 if cost < before else idle + 1
         turn += 1
+    return placed
+
+
+def _keep_or_take(standbys: Standbys, client: Int32Array, got: Int64Array) -> Int32Array:
+    """Return [U] clients by pairs that may be had: standbys keep theirs where it is among them, others take the rest.
+
+    Args:
+        standbys: the standbys.
+        client: [U] their clients.
+        got: [U] `Standbys.pairs`, as many of each task as it has standbys.
+    """
+    had = standbys.pairs(standbys.task, client)
+    placed = client.copy()
+    # both sorted by task, equally many each
+    placed[~np.isin(had, got)] = np.sort(got[~np.isin(got, had)]) % len(standbys.group)
     return placed
 
 
@@ -180,7 +194,7 @@ def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs
     supply = np.concatenate([-standbys.seats, apart, count - apart, np.zeros(tasks * values, np.int64)])
     *_, units = solve_layers(supply, (spread, rest, seated))
     got = standbys.pairs((seated.tail - value_node) // values, seated.head)[units > 0]
-    return keep_or_take(standbys, standbys.client, got)
+    return _keep_or_take(standbys, standbys.client, got)
 
 
 def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> FlowArcs:

@@ -17,7 +17,8 @@ from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.application import TaskId
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
-from samerack.assignors.streams.intern import complete, intern_clients, moves_of, standbys_of, with_moved_standbys
+from samerack.assignors.streams.intern import complete, intern_clients, moves_of, standbys_of
+from samerack.assignors.streams.optimize import with_moved_standbys
 from samerack.assignors.streams.standby import optimize_standby
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from samerack.assignors.problem import BoolArray, Int32Array
     from samerack.assignors.streams.application import ApplicationState
-    from samerack.assignors.streams.standby_model import Standbys
+    from samerack.assignors.streams.standby import Standbys
 
 PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)
 """KIP-925 version 4, "Design for rack aware assignment": one for each partition, whatever moves."""
@@ -73,7 +74,7 @@ def place_standbys(
     held = (assignment.of_type(TaskType.STANDBY) for assignment in plan.values())
     scope = sorted(frozenset[TaskId]().union(*held))
     standbys = standbys_of(state, scope, plan.values(), clients)
-    return with_moved_standbys(plan, moves_of(scope, standbys.task, standbys.client, place(standbys)))
+    return with_moved_standbys(state, plan, moves_of(scope, standbys.task, standbys.client, place(standbys)))
 
 
 def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:

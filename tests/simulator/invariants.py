@@ -17,8 +17,7 @@ from samerack.cluster.racks import member_rack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.planning import planner
 from samerack.planning.members import PlanMember, placed
-from samerack.planning.mode import mode_of
-from samerack.planning.problem import problem_of
+from samerack.planning.problem import mode_of, problem_of
 from samerack.protocol.values import from_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Described, Error, Group, State

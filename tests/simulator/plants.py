@@ -103,7 +103,7 @@ def _poll(self: Any) -> Any:
 _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     "": (),
     # a cooperative plan revokes partitions and assigns them to other members in the same round
-    "one-phase": ((planner, "withhold", lambda _problem, final: final), (planner, "check", _always(be=None))),
+    "one-phase": ((planner, "round_to_send", lambda _problem, final, **_: final),),
     # reserved member ids that the agent does not use are never released
     "pending-forever": ((JoinPosition, "enter", _keep_all),),
     # the leader also accepts descriptions of a former generation, which a new coordinator may return at first

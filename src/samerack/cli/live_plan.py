@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from samerack.agent.policy.measured import shares_of
-from samerack.assignors.consumer.own import server_plan
-from samerack.assignors.consumer.registry import Options
-from samerack.assignors.evaluate import known_crossing_by_member
+from samerack.assignors.consumer.registry import Options, server_plan
+from samerack.assignors.evaluate import Rates, known_crossing, known_crossing_by_member, row_of
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
@@ -31,10 +30,8 @@ from samerack.common.patterns import exactly
 from samerack.common.records import FOLLOWING
 from samerack.offline.curve import points_of
 from samerack.planning import planner
-from samerack.planning.byte_shares import Rates, known_crossing, row_of
 from samerack.planning.members import PlanMember, placed
-from samerack.planning.mode import Mode, mode_of
-from samerack.planning.problem import problem_of
+from samerack.planning.problem import Mode, mode_of, problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import sends_rack
 from samerack.reporting.server_assignment import missing_change, server_assignment
@@ -132,7 +129,7 @@ def examine(
             *unknown_racks([rack.named for rack in racks.values()], cluster),
             *rack_warnings([rack.named for rack in racks.values()], settings.racks, cluster.racks),
             *subject.unreadable,
-            *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
+            *([_WITHOUT_COPARTITIONING] if with_curve and mode.options.keep_copartitioned else []),
         ],
         "members": [
             {
@@ -157,9 +154,9 @@ def copartitioning(
 
     Too little is what the policy would not rebalance the group for. Bytes and dollars are None where not measured.
     """
-    if not mode.keep_copartitioned:
+    if not mode.options.keep_copartitioned:
         return None
-    apart = planner.make_plan(made.problem, replace(mode, keep_copartitioned=False))
+    apart = planner.make_plan(made.problem, replace(mode, options=replace(mode.options, keep_copartitioned=False)))
     (_, together), (_, share) = shares_of(made, rates), shares_of(apart, rates)
     if together is None or share is None or together - share <= settings.policy.of(group).min_saving:
         return None

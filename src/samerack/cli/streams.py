@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from samerack.agent import log
-from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.application import AssignmentConfigs
 from samerack.cli.streams_live import find
 from samerack.cli.streams_options import options_of
 from samerack.cli.streams_report import report_of

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.weighing import Partition
+from samerack.assignors.streams.application import AssignmentConfigs
+from samerack.assignors.streams.registry import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import hosts_known
 from samerack.cli.live_plan import asked_configs, measured_rates

@@ -10,15 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from samerack.assignors.problem import AssignmentError
-from samerack.assignors.streams.application import ProcessId
+from samerack.assignors.streams.application import ProcessId, Strategy
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
-from samerack.assignors.streams.builtin import ASSIGNORS
-from samerack.assignors.streams.configs import Strategy
-from samerack.assignors.streams.evaluate import missing_standbys, spread
-from samerack.assignors.streams.reads import relevant_partitions
-from samerack.assignors.streams.registry import Request
-from samerack.assignors.streams.settle import settle
-from samerack.assignors.streams.weighing import Partition, weighed
+from samerack.assignors.streams.evaluate import missing_standbys, relevant_partitions, spread
+from samerack.assignors.streams.plugin import Request
+from samerack.assignors.streams.registry import ASSIGNORS, Partition, settle, weighed
 from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.streams_application import Brokers, LiveApplication
 from samerack.traffic.streams_instances import Unknown

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from samerack.assignors.streams.application import ProcessId, TaskId
+from samerack.assignors.streams.application import ProcessId, Strategy, TaskId
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
-from samerack.assignors.streams.configs import Strategy
 from samerack.cli.streams_options import FoundApplication, Option, OptionCost, Plan, bill_of, reads_of_plan
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable

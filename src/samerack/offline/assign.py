@@ -15,11 +15,10 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from samerack.assignors.check import check
+from samerack.assignors.check import round_to_send, transferring
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.evaluate import evaluate, known_crossing_by_member
 from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
-from samerack.assignors.transfer import transferring, withhold
 from samerack.common.console import Console
 from samerack.common.words import count, partitions_across
 from samerack.offline.assign_json import AssignQuestion, options_of, parse, problem_of
@@ -80,7 +79,7 @@ def assign(
         answer_lines(answer_line)
         return
     if curve:
-        with one_line_errors("assign", AssignmentError, LateError):
+        with one_line_errors("assign", AssignmentError):
             question = _question(source, OPTIMAL)
             points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
         if as_json:
@@ -136,8 +135,7 @@ def solve(question: AssignQuestion) -> Solution:
     seen = _without_racks(problem) if assignor.as_kafka and question.protocol_version < RACK_SINCE else problem
     owner, nanos, late = _plan(seen, question)
     cooperative = question.cooperative or assignor.cooperative
-    sent = withhold(problem, owner) if cooperative else owner
-    check(problem, sent, cooperative=cooperative)
+    sent = round_to_send(problem, owner, cooperative=cooperative)
     return Solution(question=question, problem=problem, owner=owner, sent=sent, nanos=nanos, late=late)
 
 

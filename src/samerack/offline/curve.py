@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from samerack.assignors.consumer.curve import curve as curve_of
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.problem import Int32Array, Problem
+from samerack.assignors.evaluate import Rates, share_of_owners
+from samerack.assignors.problem import Problem
 from samerack.common import words
 from samerack.common.console import Column, Console, table_of
-from samerack.planning.byte_shares import Rates, share_of_owners
-from samerack.planning.deadline import DEADLINE_SECONDS, assign_in_time
+from samerack.planning.deadline import DEADLINE_SECONDS, assign_aside
 
 
 def points_of(
@@ -19,13 +20,8 @@ def points_of(
     """Return the points of the curve as JSON values; shares are of partitions, or of bytes where rates are measured.
 
     Raises:
-        AssignmentError: the options know no skew.
-        LateError: a point took longer than these seconds.
+        AssignmentError: the options know no skew, or a point took longer than these seconds.
     """
-
-    def assign(group: Problem, wanted: Options) -> Int32Array:
-        return assign_in_time("optimal", group, wanted, seconds=seconds)[0]
-
     return [
         {
             "max_skew": point.max_skew,
@@ -36,7 +32,7 @@ def points_of(
             "imbalance": point.cost.imbalance,
             "moved": point.cost.moved,
         }
-        for point in curve_of(problem, options, assign=assign)
+        for point in curve_of(problem, options, assign=partial(assign_aside, "optimal", seconds=seconds))
     ]
 
 

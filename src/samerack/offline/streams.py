@@ -19,9 +19,14 @@ from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.evaluate import TaskCost, bill, missing_standbys, remote_partitions, spread
-from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
+from samerack.assignors.streams.optimize import (
+    Obstacle,
+    costs_of,
+    optimize_rack_aware_active_tasks,
+    optimize_rack_aware_standby_tasks,
+    tag_warnings,
+)
 from samerack.assignors.streams.plugin import identity_assignment
-from samerack.assignors.streams.rules import Obstacle, costs_of, tag_warnings
 from samerack.common.command_line import OneLineErrors
 from samerack.common.console import Console
 from samerack.common.words import plain

@@ -9,20 +9,19 @@ from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.application import ProcessId, TaskAssignmentError
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
-from samerack.assignors.streams.builtin import ASSIGNORS
 from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.evaluate import bill, missing_standbys
 from samerack.assignors.streams.java_sets import tasks_in_java_order
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
-from samerack.assignors.streams.plugin import validate_task_assignment
-from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.plugin import Outcome, Request, validate_task_assignment
+from samerack.assignors.streams.registry import ASSIGNORS
 from samerack.offline.json_lines import Answer, QuestionError, answered, typical
 from samerack.offline.streams_json import Application, StreamsQuestion, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from samerack.assignors.streams.rules import RackAwareOptimizationParams
+    from samerack.assignors.streams.optimize import RackAwareOptimizationParams
 
 Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 Result = TypeVar("Result")

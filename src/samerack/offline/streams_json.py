@@ -13,6 +13,7 @@ from pydantic import Field
 from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.application import (
     ApplicationState,
+    AssignmentConfigs,
     KafkaStreamsState,
     ProcessId,
     TaskId,
@@ -21,8 +22,7 @@ from samerack.assignors.streams.application import (
     task_id,
 )
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.rules import RackAwareOptimizationParams
+from samerack.assignors.streams.optimize import RackAwareOptimizationParams
 from samerack.offline.assign_json import QuestionPart, read
 from samerack.offline.json_lines import QuestionError
 

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.consumer.registry import own_plan
 from samerack.common.records import LEADING, SCHEMA, UNKNOWN, GroupState, TopicState, encode
 from samerack.pipeline.problem import group_of, led_plan
 from samerack.pipeline.simulate_cast import DAY, Fleet, cast_of

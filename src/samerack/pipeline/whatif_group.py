@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from samerack.assignors.consumer.kafkas import assign_range
-from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.consumer.registry import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.problem import NOBODY, Int32Array
 from samerack.common.errors import SettingsError

@@ -28,7 +28,7 @@ _RESERVE_PER_PARTITION: Final = 3e-6
 """Seconds that are reserved for the fall-back, but never more than half of the deadline."""
 
 
-class LateError(Exception):
+class LateError(AssignmentError):
     """There is no plan within the deadline; the message contains the deadline."""
 
 
@@ -53,16 +53,15 @@ def assign_in_time(
     return _assign_in_process(name, problem, options, seconds - reserve)
 
 
-def assign_aside(name: str, problem: Problem, options: Options = DEFAULTS) -> Int32Array:
+def assign_aside(
+    name: str, problem: Problem, options: Options = DEFAULTS, *, seconds: float = DEADLINE_SECONDS
+) -> Int32Array:
     """Return the plan of an assignor that no group waits for: what is shown of other plans, and compared with.
 
     Raises:
-        AssignmentError: as raised by the assignor, and where there is no plan within the usual deadline.
+        AssignmentError: as raised by the assignor, and where there is no plan in time.
     """
-    try:
-        return assign_in_time(name, problem, options)[0]
-    except LateError as error:
-        raise AssignmentError(str(error)) from error
+    return assign_in_time(name, problem, options, seconds=seconds)[0]
 
 
 def fall_back(problem: Problem) -> Int32Array:

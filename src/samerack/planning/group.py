@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.check import check
+from samerack.assignors.check import round_to_send
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
-from samerack.assignors.transfer import withhold
+from samerack.protocol.consumer import encode_assignments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,11 +62,20 @@ def assign_problem(problem: Problem, assignor: str, options: Options) -> Int32Ar
         AssignmentError: there is no plan that may be sent.
     """
     known = ASSIGNORS[assignor]
-    owner = known.assign(problem, options)
-    if known.cooperative:
-        owner = withhold(problem, owner)
-    check(problem, owner, cooperative=known.cooperative)
-    return owner
+    return round_to_send(problem, known.assign(problem, options), cooperative=known.cooperative)
+
+
+def encode_owners(problem: Problem, owner: Int32Array, *, version: int) -> dict[str, bytes]:
+    """Return the encoded assignment of every member of the problem, without user data."""
+    encoded = encode_assignments(
+        topics=problem.topics,
+        topic_of=problem.topic_of,
+        number_of=problem.number_of,
+        owner=owner,
+        members=len(problem.members),
+        version=version,
+    )
+    return dict(zip(problem.members, encoded, strict=True))
 
 
 def partitions_by_member(problem: Problem, owner: Int32Array) -> dict[str, list[tuple[str, int]]]:

@@ -2,11 +2,15 @@
 
 This runs between JoinGroup and SyncGroup, while every member of the group waits: it must do no I/O, and there must be
 a plan within the deadline (`planning.deadline`).
+
+A member whose subscription cannot be read, and a topic that could not be polled, would get nothing, and the plan would
+not show it. So every member and every subscribed topic must be covered, which is checked apart from the plan; on
+failure the agent leaves the group, which then leads itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -15,18 +19,18 @@ from typing import Literal
 import numpy as np
 
 from samerack.assignors.arrays import stable_order
-from samerack.assignors.check import check
+from samerack.assignors.check import round_to_send
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
-from samerack.assignors.transfer import withhold
+from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.common.errors import one_line
 from samerack.planning.deadline import assign_in_time, fall_back
+from samerack.planning.group import encode_owners
 from samerack.planning.members import PlanMember
-from samerack.planning.mode import Mode, options_of
-from samerack.planning.problem import problem_of
-from samerack.protocol.consumer import encode_assignments, with_user_data
+from samerack.planning.problem import Mode, problem_of
+from samerack.protocol.consumer import with_user_data
 from samerack.protocol.sticky import encode_sticky
 from samerack.protocol.values import MAX_VERSION, TopicPartitions, from_flat, no_partitions
 
@@ -78,7 +82,7 @@ def warm_up() -> None:
         repeats_user_data=True,
     )
     cluster = SettledCluster(brokers={0: "a"}, topics={"warm-up": (SettledPartition(leader=0, replicas=(0,)),)})
-    mode = Mode(cooperative=True, keep_copartitioned=False, rack_aware_fetch=True)
+    mode = Mode(cooperative=True, rack_aware_fetch=True)
     plan = make_plan(problem_of((member,), cluster, mode), mode)
     encode(plan, (member,), user_data_of(plan, (member,), generation=1))
 
@@ -97,35 +101,19 @@ def make_plan(
     Raises:
         AssignmentError: Not even range's plan passes; nothing may be sent then.
     """
+
+    def checked(final: Int32Array, name: AssignorName, failure: str | None = None) -> Plan:
+        sent = round_to_send(problem, final, cooperative=mode.cooperative, cover=cover)
+        return Plan(problem=problem, final=final, sent=sent, assignor=name, failure=failure)
+
     failure = None
     if prefer == "optimal":
         try:
-            final, _ = assign_in_time("optimal", problem, options_of(mode), seconds=mode.deadline_seconds)
-            return _checked(problem, final, mode, name="optimal", failure=None, cover=cover)
+            final, _ = assign_in_time("optimal", problem, mode.options, seconds=mode.deadline_seconds)
+            return checked(final, "optimal")
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
             failure = one_line(error)
-    final = fall_back(problem)
-    return _checked(problem, final, mode, name="range", failure=failure, cover=cover)
-
-
-def _checked(  # noqa: PLR0913 - what is checked, against what
-    problem: Problem,
-    final: Int32Array,
-    mode: Mode,
-    *,
-    name: AssignorName,
-    failure: str | None,
-    cover: Mapping[str, int] | None,
-) -> Plan:
-    sent = withhold(problem, final) if mode.cooperative else final
-    check(problem, sent, cooperative=mode.cooperative, cover=cover)
-    return Plan(
-        problem=problem,
-        final=final,
-        sent=sent,
-        assignor=name,
-        failure=failure,
-    )
+    return checked(fall_back(problem), "range", failure)
 
 
 def user_data_of(plan: Plan, members: Sequence[PlanMember], *, generation: int) -> dict[str, bytes]:
@@ -151,16 +139,7 @@ def encode(
 ) -> dict[str, bytes]:
     """Return the encoded assignment of every member, with this user data, in the newest version that all support."""
     version = min((member.version for member in members), default=MAX_VERSION)
-    problem = plan.problem
-    encoded = encode_assignments(
-        topics=problem.topics,
-        topic_of=problem.topic_of,
-        number_of=problem.number_of,
-        owner=plan.sent,
-        members=len(problem.members),
-        version=min(version, MAX_VERSION),
-    )
-    result = dict(zip(problem.members, encoded, strict=True))
+    result = encode_owners(plan.problem, plan.sent, version=min(version, MAX_VERSION))
     return result | {member: with_user_data(result[member], data) for member, data in user_data.items()}
 
 
@@ -187,3 +166,67 @@ def sent_partitions(plan: Plan) -> dict[str, TopicPartitions]:
         if instance is not None:
             result[instance] = result[member]
     return result
+
+
+def coverage(subscribed: Iterable[Collection[str]], cluster: SettledCluster) -> dict[str, int]:
+    """Return the partition counts of all topics that members subscribe to and that exist."""
+    return {topic: len(cluster.topics[topic]) for topic in sorted(topics_of(subscribed) & cluster.topics.keys())}
+
+
+def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
+    """Return how many partitions each topic has at least, as members own them, also if a broker denies the topic."""
+    counts: dict[str, int] = {}
+    for one in owned:
+        runs = np.flatnonzero(one.run_sizes)
+        begins = np.cumsum(one.run_sizes)[runs] - one.run_sizes[runs]
+        largest = np.maximum.reduceat(one.flat, begins).tolist() if len(runs) else []
+        for name, number in zip(one.run_names[runs].tolist(), largest, strict=True):
+            topic = one.names[name]
+            counts[topic] = max(counts.get(topic, 0), number + 1)
+    return counts
+
+
+def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
+    """Return the members that would get no partition although there are enough.
+
+    There are enough if another member has two partitions or more (beyond the allowed skew), one of them of a topic of
+    such a member. If co-partitioned topics stay together, it needs two of that topic: Kafka's range assigns topic by
+    topic, and leaves members without partitions too if topics have fewer partitions than members.
+
+    Complexity: O(P) in numpy.
+    """
+    problem, final = plan.problem, plan.final
+    given = np.flatnonzero(final != NOBODY)
+    loads = np.bincount(final[given], minlength=len(problem.members))
+    if not len(given) or bool(np.all(loads)):
+        return ()
+    if mode.options.keep_copartitioned:
+        of_one_topic = final[given].astype(np.int64) * len(problem.topics) + problem.topic_of[given]
+        crowded = np.bincount(of_one_topic)[of_one_topic] > 1
+    else:
+        crowded = loads[final[given]] > 1 + mode.options.max_skew
+    enough = np.zeros(len(problem.topics), np.bool_)
+    enough[problem.topic_of[given[crowded]]] = True
+    wants = np.any(problem.subscriptions & enough, axis=1)[problem.subscription_of]
+    return tuple(problem.members[index] for index in np.flatnonzero(wants & (loads == 0)))
+
+
+# reasons why the agent must not lead a group; empty if it may
+
+
+def denied_topics_reason(denied: frozenset[str]) -> str:
+    """Return the reason that the agent may not describe these topics."""
+    return f"may not see topics {', '.join(sorted(denied))}; allow DESCRIBE on them" if denied else ""
+
+
+def unpolled_topics_reason(unknown: frozenset[str]) -> str:
+    """Return the reason that these topics could not be polled."""
+    return f"topics {', '.join(sorted(unknown))} could not be described in time" if unknown else ""
+
+
+def unreadable_member_reason(view: GroupView) -> str:
+    """Return the reason that a member's subscription cannot be read."""
+    return next(
+        (f"member {one.id}: {one.unreadable}" for one in view.members if one.unreadable and one.subscription is None),
+        "",
+    )

@@ -1,6 +1,6 @@
-"""Builds a group's assignment problem from its members and the cluster, and compares the two.
+"""Builds a group's assignment problem from its members and the cluster, and decides how it is planned.
 
-Only topics that are in the cluster count: the agent waits for the others before it plans (`planning.coverage`). The
+Only topics that are in the cluster count: the agent waits for the others before it plans (`planner.coverage`). The
 arrays of a settled cluster's topics are kept from one plan to the next, and only what has changed is converted again:
 a topic's rows are the same object in every settled cluster until they change, and so are a group's weights.
 """
@@ -10,23 +10,58 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
 import numpy as np
 
-from samerack.assignors.build import MemberInput, OwnedClaims, assemble, weights_of
+from samerack.assignors.build import MemberInput, OwnedClaims, TopicTable, assemble, table_of_patterns, weights_of
+from samerack.assignors.consumer.registry import DEFAULTS, Options
 from samerack.assignors.problem import NOBODY, BoolArray, Int64Array, Problem
-from samerack.assignors.topics import TopicTable, table_of_patterns
 from samerack.cluster.group import topics_of
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
+from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.planning.members import PlanMember
-from samerack.planning.mode import Mode
 from samerack.protocol.values import TopicPartitions
+from samerack.settings.leading import LeadingSettings
 
 _Rows: TypeAlias = tuple[SettledPartition, ...]
 _Placement: TypeAlias = tuple[int, tuple[int, ...]]
 """Leader and replicas of a partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """How a group is to be planned.
+
+    Attributes:
+        cooperative: Members rebalance incrementally (KIP-429).
+        rack_aware_fetch: Whether replicas in the member's rack may serve reads, or leaders only.
+        options: Options of the optimal assignor.
+        deadline_seconds: How long planning may take.
+    """
+
+    cooperative: bool
+    rack_aware_fetch: bool
+    options: Options = DEFAULTS
+    deadline_seconds: float = DEADLINE_SECONDS
+
+
+def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
+    """Return how to plan for a group whose members chose this protocol name; bundles of partitions have no skew."""
+    keep = leading.keep_copartitioned
+    together = keep == "always" or (keep == "auto" and protocol == "range")
+    return Mode(
+        cooperative=protocol in leading.cooperative_protocols,
+        rack_aware_fetch=rack_aware_fetch,
+        options=Options(
+            keep_copartitioned=together,
+            max_skew=0 if together else leading.max_skew,
+            spread_moves=leading.spread_moves,
+        ),
+        deadline_seconds=leading.deadline_seconds,
+    )
 
 
 class TopicTables:
@@ -112,7 +147,7 @@ def problem_of(
 ) -> Problem:
     """Return the assignment problem of these members on this cluster, weighted by measured byte rates if given.
 
-    Topics that are not in the cluster are left out; `planning.coverage` decides which those may be.
+    Topics that are not in the cluster are left out; `planner.coverage` decides which those may be.
 
     Args:
         members: The group's members.

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.evaluate import evaluate
+from samerack.assignors.evaluate import Rates, evaluate, share_of_owners
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 from samerack.cluster.view import ClusterView, SettledCluster
-from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import assign_aside
 
 _OPTIONS = Options(spread=False)

@@ -13,8 +13,8 @@ import numpy as np
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import ASSIGNORS, Options
 from samerack.assignors.problem import AssignmentError, Int32Array
-from samerack.planning.group import assign_problem
-from samerack.protocol.consumer import NO_GENERATION, encode_assignments, encode_subscription
+from samerack.planning.group import assign_problem, encode_owners
+from samerack.protocol.consumer import NO_GENERATION, encode_subscription
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims, encode_cooperative_sticky, encode_sticky
 from samerack.protocol.values import MAX_VERSION, Subscription, TopicPartitions, from_pairs, no_partitions
 
@@ -101,15 +101,8 @@ class Member:
             members=[self._input_of(member_id, instance, sent) for member_id, instance, sent in members],
         )
         owner = assign_problem(problem, self.name, Options(max_skew=self.max_skew))
-        encoded = encode_assignments(
-            topics=problem.topics,
-            topic_of=problem.topic_of,
-            number_of=problem.number_of,
-            owner=owner,
-            members=len(problem.members),
-            version=min((sent.version for _, _, sent in members), default=MAX_VERSION),
-        )
-        return dict(zip(problem.members, encoded, strict=True))
+        version = min((sent.version for _, _, sent in members), default=MAX_VERSION)
+        return encode_owners(problem, owner, version=version)
 
     def _input_of(self, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
         owned, generation = claims(sent, self.name)

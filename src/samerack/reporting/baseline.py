@@ -14,12 +14,11 @@ from typing import Final
 import numpy as np
 
 from samerack.assignors.consumer.curve import curve
-from samerack.assignors.consumer.own import own_plan, server_plan
-from samerack.assignors.consumer.registry import Options
+from samerack.assignors.consumer.registry import Options, own_plan, server_plan
+from samerack.assignors.evaluate import Rates, share_of_owners
 from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import min_traffic_plan
 from samerack.events.event import Event
-from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import assign_aside
 from samerack.planning.members import PlanMember
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember

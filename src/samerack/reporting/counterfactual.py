@@ -14,10 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.evaluate import cross_rack_mask, row_of
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Problem
 from samerack.common.records import LEADING
-from samerack.planning.byte_shares import row_of
 from samerack.planning.deadline import assign_aside
 from samerack.planning.rack_spread import with_racks
 from samerack.reporting.evidence import Evidence, dollars_per_month

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.application import Strategy
 from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.cluster.group import CONSUMER, EAGER, GroupView, MemberView, no_room_reason
 from samerack.cluster.joining import refusal

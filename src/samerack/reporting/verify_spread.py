@@ -16,7 +16,7 @@ import numpy as np
 from samerack.assignors.problem import NOBODY, Problem
 from samerack.common import words
 from samerack.common.records import LEADING
-from samerack.planning.mode import mode_of
+from samerack.planning.problem import mode_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import share_with_every_replica, together_and_apart
 from samerack.reporting.counterfactual import fetching, needing, priced, replicas_in
@@ -153,7 +153,7 @@ def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: f
 def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterator[Finding]:
     """Find out what it costs that co-partitioned topics stay together, as with Kafka's range."""
     mode = mode_of(group.assignor, evidence.leading, rack_aware_fetch=True)
-    if group.kind != "classic" or not mode.keep_copartitioned:
+    if group.kind != "classic" or not mode.options.keep_copartitioned:
         return
     together, apart = together_and_apart(group)
     if together is not None and apart is not None and together - apart > MIN_SHARE:

@@ -12,7 +12,7 @@ from samerack.assignors.problem import AssignmentError, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.planning.deadline import assign_aside
-from samerack.planning.mode import Mode, mode_of, options_of
+from samerack.planning.problem import Mode, mode_of
 from samerack.planning.problem import problem_of as planning_problem
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.snapshot import STREAMS_KINDS, UNPLANNED_KINDS, Flow, ObservedGroup, PartitionTraffic
@@ -74,7 +74,7 @@ def solve(
     try:
         if group.kind in STREAMS_KINDS:
             return None if whole is None else min_traffic_plan(problem, whole)
-        return assign_aside("optimal", problem, options_of(mode_of_group(group, leading, rack_aware_fetch=True)))
+        return assign_aside("optimal", problem, mode_of_group(group, leading, rack_aware_fetch=True).options)
     except AssignmentError:
         return None
 

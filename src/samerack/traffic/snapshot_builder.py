@@ -15,11 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from samerack.assignors.evaluate import evaluate
+from samerack.assignors.evaluate import evaluate, share_of_owners
 from samerack.assignors.problem import Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView, SettledCluster
-from samerack.planning.byte_shares import share_of_owners
 from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading

@@ -14,6 +14,7 @@ from typing import Final
 from samerack.assignors.streams.application import (
     LATEST_OFFSET,
     ApplicationState,
+    AssignmentConfigs,
     KafkaStreamsState,
     ProcessId,
     TaskId,
@@ -21,7 +22,6 @@ from samerack.assignors.streams.application import (
     TaskTopicPartition,
 )
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.cluster.racks import placed
 from samerack.cluster.view import BrokerRacks, ClusterView
 from samerack.traffic.streams_instances import (

@@ -18,7 +18,7 @@ from typing import Any, Final
 from samerack.assignors.streams.application import ProcessId, TaskId
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_subscription import OFFSETS_SINCE, decode_subscription_info
+from samerack.protocol.streams import OFFSETS_SINCE, decode_subscription_info
 from samerack.protocol.streams_values import LATEST_OFFSET, MAX_VERSION
 from samerack.traffic import streams_members
 from samerack.traffic.snapshot import ObservedGroup, ObservedMember

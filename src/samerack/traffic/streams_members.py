@@ -16,8 +16,7 @@ from samerack.assignors.streams.application import ProcessId, TaskId
 from samerack.cluster.view import ClusterView
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_assignment import decode_assignment_info
-from samerack.protocol.streams_subscription import decode_subscription_info
+from samerack.protocol.streams import decode_assignment_info, decode_subscription_info
 from samerack.protocol.streams_values import MAX_VERSION, NEVER, StreamsTask
 from samerack.protocol.values import to_pairs
 

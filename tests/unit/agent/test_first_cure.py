@@ -10,12 +10,12 @@ import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import ASSIGNORS, Options
+from samerack.assignors.evaluate import share_of_owners
 from samerack.assignors.problem import Int32Array, Problem
 from samerack.cluster.broker_configs import ServerAssignors
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, PartitionView
 from samerack.common.money import SECONDS_PER_MONTH, shipped
-from samerack.planning.byte_shares import share_of_owners
 from samerack.reporting import costs
 from samerack.reporting.baseline import server_share
 from samerack.reporting.evidence import Evidence

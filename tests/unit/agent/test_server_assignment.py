@@ -23,7 +23,7 @@ from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.offline.curve import points_of
 from samerack.planning import planner
-from samerack.planning.mode import Mode
+from samerack.planning.problem import Mode
 from samerack.reporting import costs
 from samerack.reporting.baseline import curve_of, server_share
 from samerack.reporting.report import ServerAssignment, from_json, to_json
@@ -176,7 +176,7 @@ def test_the_json_has_it() -> None:
 # racks that are not known
 
 BARE = {"m1": None, "m2": None, "m3": None}
-MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
+MODE = Mode(cooperative=False, rack_aware_fetch=True)
 BARE_GROUP = group(
     "bare",
     members=BARE,

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.check import check
+from samerack.assignors.check import check, transferring, withhold
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.problem import NOBODY, AssignmentError, Problem
-from samerack.assignors.transfer import transferring, withhold
 from tests.unit.assignors import groups
 
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.arrays import dense_rank, first_of_each, ranges, stable_order
-from samerack.assignors.flow import place
+from samerack.assignors.flow import SeatClaims, Seats, Units, place
 from samerack.assignors.problem import AssignmentError, Int32Array
-from samerack.assignors.units import SeatClaims, Seats, Units
 from tests.unit.assignors import groups
 
 CLIENTS = 4

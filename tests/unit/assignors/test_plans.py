@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.check import check
+from samerack.assignors.check import check, transferring, withhold
 from samerack.assignors.consumer.optimal import assign
 from samerack.assignors.evaluate import cross_rack_mask, evaluate
 from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
-from samerack.assignors.transfer import transferring, withhold
 from tests.unit.assignors import groups
 
 

@@ -14,8 +14,8 @@ from samerack.cli.plan_subject import Subject
 from samerack.cluster.racks import NO_HOSTS
 from samerack.common.console import Console
 from samerack.planning.members import members_of_view
-from samerack.planning.mode import mode_of
 from samerack.planning.planner import make_plan
+from samerack.planning.problem import mode_of
 from samerack.settings.all_settings import Settings
 from tests.unit.agent.values import RACKS, group, member, partition, view_of
 

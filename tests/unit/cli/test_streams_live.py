@@ -21,9 +21,8 @@ from kafka.protocol.metadata import MetadataRequest
 from kio.schema.streams_group_describe.v0 import response as streams
 from kio.static.primitive import i32Timedelta
 
-from samerack.assignors.streams.application import LATEST_OFFSET, task_id
+from samerack.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, task_id
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.cli import streams_live
 from samerack.cli.streams_live import read
 from samerack.cli.streams_options import FoundApplication, bill_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from samerack.assignors.streams.configs import AssignmentConfigs, Strategy
+from samerack.assignors.streams.application import AssignmentConfigs, Strategy
 from samerack.cli.main import app
 from samerack.cli.streams import show
 from samerack.cli.streams_options import FoundApplication, Option, OptionReads, Rates, bill_of, options_of

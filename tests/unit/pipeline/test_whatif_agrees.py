@@ -9,13 +9,13 @@ from typing import Literal
 import pytest
 
 from samerack.agent.publishing.states import state_record
+from samerack.assignors.evaluate import known_crossing, row_of
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, PartitionView
 from samerack.common.records import GroupState, encode
 from samerack.pipeline.problem import crossing, group_of, led_plan, led_weights
 from samerack.pipeline.report.chapters import ShareFacts
 from samerack.pipeline.whatif_group import LEAD, Questions, outcomes
-from samerack.planning.byte_shares import known_crossing, row_of
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import problem_of
 from samerack.protocol.values import from_pairs

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from samerack.assignors.consumer import optimal as optimal_assignor
 from samerack.assignors.consumer.kafkas import assign_range
-from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.consumer.registry import own_plan
 from samerack.assignors.problem import AssignmentError
 from samerack.common.records import GroupState, MemberState, TopicState
 from samerack.pipeline import whatif_worlds as worlds

@@ -17,16 +17,21 @@ from samerack.agent.leading import assigning
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.assignors.check import check
+from samerack.assignors.consumer.registry import Options
 from samerack.assignors.problem import NOBODY, AssignmentError
 from samerack.cluster.group import MemberView
 from samerack.cluster.group_member import Joined
 from samerack.cluster.view import SettledCluster
 from samerack.planning import planner
-from samerack.planning.coverage import coverage, members_without_partitions, owned_counts, unreadable_member_reason
 from samerack.planning.members import PlanMember
-from samerack.planning.mode import Mode
-from samerack.planning.planner import make_plan
-from samerack.planning.problem import problem_of
+from samerack.planning.planner import (
+    coverage,
+    make_plan,
+    members_without_partitions,
+    owned_counts,
+    unreadable_member_reason,
+)
+from samerack.planning.problem import Mode, problem_of
 from samerack.protocol.consumer import decode_assignment, encode_subscription
 from samerack.protocol.values import Subscription, from_flat, from_pairs, to_pairs
 from samerack.settings.all_settings import Settings
@@ -34,7 +39,7 @@ from tests.unit.agent.values import cluster, group, member
 from tests.unit.planning.test_planner import EAGER, owner
 from tests.unit.planning.test_planner_properties import MODES, groups, settled_clusters
 
-TOGETHER = replace(EAGER, keep_copartitioned=True)
+TOGETHER = replace(EAGER, options=Options(keep_copartitioned=True))
 KAFKA_GO = bytes.fromhex("0001 00000001 0001 74 ffffffff")
 """A member of segmentio/kafka-go that subscribes to t."""
 
@@ -263,7 +268,7 @@ def test_a_member_that_gets_nothing_beside_one_that_has_two_is_starved() -> None
     assert _plan(members, there, [0, 0, 0], EAGER) == ("b",)
     assert _plan(members, there, [0, 1, 0], EAGER) == ()
     assert _plan([owner("a"), owner("b")], cluster(t=[(1,)]), [0], EAGER) == ()
-    assert _plan(members, there, [0, 0, 0], replace(EAGER, max_skew=2)) == ()
+    assert _plan(members, there, [0, 0, 0], replace(EAGER, options=Options(max_skew=2))) == ()
 
 
 def test_range_leaves_members_out_where_topics_are_small() -> None:

@@ -16,10 +16,10 @@ from samerack.offline.assign import answer_of, solve
 from samerack.offline.assign_json import parse
 from samerack.planning import deadline
 from samerack.planning.deadline import LateError, assign_aside, assign_in_time, assign_timed, is_small
-from samerack.planning.mode import Mode
 from samerack.planning.planner import make_plan
+from samerack.planning.problem import Mode
 
-MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
+MODE = Mode(cooperative=False, rack_aware_fetch=True)
 
 
 def group(partitions: int, members: int, *, topics: int = 1, subscriptions: int = 1, weighted: bool = False) -> Problem:

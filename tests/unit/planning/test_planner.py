@@ -12,17 +12,16 @@ from samerack.assignors.problem import NOBODY, AssignmentError
 from samerack.cluster.racks import MemberRack
 from samerack.planning import planner
 from samerack.planning.members import PlanMember, members_of_join, members_of_view, placed
-from samerack.planning.mode import Mode, mode_of
 from samerack.planning.planner import make_plan
-from samerack.planning.problem import partitions_changed, problem_of
+from samerack.planning.problem import Mode, mode_of, partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.sticky import decode_sticky, encode_sticky
 from samerack.protocol.values import Subscription, from_flat, from_pairs, no_partitions, to_pairs
 from samerack.settings.leading import LeadingSettings, RackSettings
 from tests.unit.agent.values import cluster, group, member
 
-EAGER = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
-COOPERATIVE = Mode(cooperative=True, keep_copartitioned=False, rack_aware_fetch=True)
+EAGER = Mode(cooperative=False, rack_aware_fetch=True)
+COOPERATIVE = Mode(cooperative=True, rack_aware_fetch=True)
 RACKS = RackSettings(client_ids={"pod-c-*": "c"}, networks={"10.2.0.0/16": "b"})
 NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
 LOCAL = cluster(t=[(1,), (2,), (3,)])
@@ -137,8 +136,8 @@ def test_the_protocol_says_how_to_plan(protocol: str, keep: str, mode: tuple[boo
     """The protocol decides whether members rebalance incrementally and expect co-partitioned topics together."""
     leading = LeadingSettings.model_validate({"keep_copartitioned": keep, "max_skew": 2, "deadline_seconds": 3})
     found = mode_of(protocol, leading, rack_aware_fetch=True)
-    assert (found.cooperative, found.keep_copartitioned) == mode
-    assert (found.max_skew, found.deadline_seconds) == (0 if mode[1] else 2, 3.0)
+    assert (found.cooperative, found.options.keep_copartitioned) == mode
+    assert (found.options.max_skew, found.deadline_seconds) == (0 if mode[1] else 2, 3.0)
 
 
 def test_the_plan_follows_racks() -> None:
@@ -159,7 +158,7 @@ def test_followers_count_only_where_both_sides_fetch_with_racks(
     """A follower in the member's rack counts if brokers select by rack and the member's fetches carry one."""
     rack = MemberRack(rack="b", source="network", fetches_with_rack=fetches)
     reader = PlanMember(id="m", instance_id=None, topics=("t",), rack=rack, owned=no_partitions())
-    mode = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=aware)
+    mode = Mode(cooperative=False, rack_aware_fetch=aware)
     plan = make_plan(problem_of([reader], cluster(t=[(1, 2)]), mode), mode)
     assert plan.after.cross_rack == cross_rack
 

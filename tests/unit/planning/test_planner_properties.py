@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.assignors.consumer.registry import Options
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster
 from samerack.planning import planner
 from samerack.planning.members import PlanMember
-from samerack.planning.mode import Mode
-from samerack.planning.problem import partitions_changed, problem_of
+from samerack.planning.problem import Mode, partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.values import from_pairs, to_pairs
 from tests.unit.agent.values import cluster
@@ -50,7 +50,12 @@ def settled_clusters(draw: st.DrawFn) -> SettledCluster:
     return cluster({1: "a", 2: "b"}, **{topic: [draw(replicas) for _ in range(size)] for topic, size in SIZES.items()})
 
 
-MODES = st.builds(Mode, cooperative=st.booleans(), keep_copartitioned=st.booleans(), rack_aware_fetch=st.booleans())
+MODES = st.builds(
+    Mode,
+    cooperative=st.booleans(),
+    options=st.builds(Options, keep_copartitioned=st.booleans()),
+    rack_aware_fetch=st.booleans(),
+)
 
 
 @given(members=groups(), there=settled_clusters(), mode=MODES, prefer=st.sampled_from(["optimal", "range"]))
@@ -84,7 +89,7 @@ def test_any_group_gets_each_partition_once(
 @given(members=groups(), there=settled_clusters(), mode=MODES)
 def test_a_plan_in_force_needs_no_rebalance(members: list[PlanMember], there: SettledCluster, mode: Mode) -> None:
     """Once members own the final plan, no partition has changed and a new plan moves nothing."""
-    eager = Mode(cooperative=False, keep_copartitioned=mode.keep_copartitioned, rack_aware_fetch=mode.rack_aware_fetch)
+    eager = Mode(cooperative=False, options=mode.options, rack_aware_fetch=mode.rack_aware_fetch)
     sent = planner.sent_partitions(planner.make_plan(problem_of(members, there, eager), eager))
     after = [
         PlanMember(

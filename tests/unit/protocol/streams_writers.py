@@ -11,27 +11,25 @@ from typing import TYPE_CHECKING, Final
 
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import computed_order, string_hash
-from samerack.protocol.streams_assignment import (
+from samerack.protocol.streams import (
     COMMONLY_SUPPORTED_SINCE,
     DICTIONARY_SINCE,
-    ERR_CODE_SINCE,
-    HOSTS_SINCE,
-    NAMED_TOPOLOGY_SINCE,
-    NEXT_REBALANCE_SINCE,
-    STANDBY_HOSTS_SINCE,
-    UINT16,
-    Hosts,
-)
-from samerack.protocol.streams_subscription import (
     ENDPOINT_SINCE,
+    ERR_CODE_SINCE,
     ERROR_CODE_SINCE,
     FLAT_OFFSETS_SINCE,
+    HOSTS_SINCE,
     INT8,
     INT64,
     LATEST_SUPPORTED_SINCE,
+    NAMED_TOPOLOGY_SINCE,
+    NEXT_REBALANCE_SINCE,
     OFFSETS_SINCE,
+    STANDBY_HOSTS_SINCE,
     TAGS_SINCE,
+    UINT16,
     UNIQUE_FIELD_SINCE,
+    Hosts,
     Offsets,
     check_versions,
 )

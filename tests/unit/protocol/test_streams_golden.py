@@ -7,8 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from samerack.protocol.streams_assignment import decode_assignment_info
-from samerack.protocol.streams_subscription import decode_subscription_info
+from samerack.protocol.streams import decode_assignment_info, decode_subscription_info
 from samerack.protocol.streams_values import NEVER, AssignmentInfo, Pairs, StreamsTask, SubscriptionInfo
 from tests.unit.golden import golden
 from tests.unit.protocol.streams_writers import encode_assignment_info, encode_subscription_info

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_assignment import decode_assignment_info
-from samerack.protocol.streams_subscription import decode_subscription_info
+from samerack.protocol.streams import decode_assignment_info, decode_subscription_info
 from samerack.protocol.streams_values import (
     LATEST_OFFSET,
     UNKNOWN_OFFSET_SUM,

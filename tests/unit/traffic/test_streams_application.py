@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from samerack.assignors.streams.application import LATEST_OFFSET, ProcessId, task_id
+from samerack.assignors.streams.application import LATEST_OFFSET, AssignmentConfigs, ProcessId, task_id
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.cluster.view import ClusterView, NoRack
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.values import Subscription

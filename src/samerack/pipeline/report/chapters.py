@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, StructType, TimestampType
 
-from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.consumer.registry import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.problem import NOBODY, BoolArray, Problem
 from samerack.common.records import LEADING, UNKNOWN, GroupState

@@ -16,7 +16,7 @@ from samerack.common.errors import SettingsError
 from samerack.common.money import shipped
 from samerack.offline.curve import points_of
 from samerack.planning import planner
-from samerack.planning.mode import Mode
+from samerack.planning.problem import Mode
 from samerack.reporting.baseline import curve_of
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
@@ -91,7 +91,7 @@ def test_what_can_be_checked_is_accepted() -> None:
 # shares of measured bytes, not of the rounded weights that planning makes of them
 
 FAR, ALL = 12, 120
-MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=False)
+MODE = Mode(cooperative=False, rack_aware_fetch=False)
 
 
 def _plan(rates: dict[tuple[str, int], float]) -> planner.Plan:

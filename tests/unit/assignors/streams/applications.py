@@ -10,6 +10,7 @@ from uuid import UUID
 from samerack.assignors.streams.application import (
     LATEST_OFFSET,
     ApplicationState,
+    AssignmentConfigs,
     KafkaStreamsState,
     ProcessId,
     TaskId,
@@ -18,7 +19,6 @@ from samerack.assignors.streams.application import (
     task_id,
 )
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
-from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.offline.streams_json import Application, parse
 from tests.parity.streams_cases import random_case
 

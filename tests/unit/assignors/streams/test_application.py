@@ -10,18 +10,20 @@ from samerack.assignors.problem import AssignmentError as InvalidError
 from samerack.assignors.streams.application import (
     LATEST_OFFSET,
     ApplicationState,
+    AssignmentConfigs,
     KafkaStreamsState,
     LagsNotComputedError,
     ProcessId,
+    Strategy,
     TaskAssignmentError,
     TaskInfo,
     TaskTopicPartition,
+    strategy_named,
     task_id,
 )
 from samerack.assignors.streams.assignment import AssignedTask, TaskType, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
+from samerack.assignors.streams.optimize import RackAwareOptimizationParams
 from samerack.assignors.streams.plugin import identity_assignment
-from samerack.assignors.streams.rules import RackAwareOptimizationParams
 from tests.unit.assignors.streams.applications import process
 
 STATEFUL, STATELESS = task_id("0_0"), task_id("1_0")

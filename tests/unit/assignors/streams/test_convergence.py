@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from samerack.assignors.streams.application import (
     LATEST_OFFSET,
     ApplicationState,
+    AssignmentConfigs,
     KafkaStreamsState,
     ProcessId,
     TaskId,
@@ -20,11 +21,15 @@ from samerack.assignors.streams.application import (
     TaskTopicPartition,
 )
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.ha import high_availability
-from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
-from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.plugin import (
+    AssignmentError,
+    Outcome,
+    Request,
+    TaskAssignment,
+    validate_task_assignment,
+)
 from tests.unit.assignors.streams.applications import EVERYTHING, after, application, copies, process, tasks
 
 RACKS = "abcd"

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from samerack.assignors.streams.application import ApplicationState, TaskAssignmentError
+from samerack.assignors.problem import AssignmentError as InvalidError
+from samerack.assignors.streams.application import (
+    ApplicationState,
+    KafkaStreamsState,
+    ProcessId,
+    SharedLags,
+    TaskAssignmentError,
+    TaskId,
+)
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor, high_availability
-from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
-from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.rules import ObstacleKind
+from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor, LagTable, high_availability
+from samerack.assignors.streams.optimize import ObstacleKind
+from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, Outcome, Request
 from tests.unit.assignors.streams.applications import (
     EVERYTHING,
     actives,
@@ -271,3 +279,24 @@ def test_no_tasks_are_no_problem() -> None:
     outcome = run(application({}, {}, {}))
     assert actives(outcome.assignment) == ["", ""]
     assert [assignment.process_id for assignment in outcome.assignment.assignment] == [process(1), process(2)]
+
+
+LAGGING = [TaskId(subtopology=0, partition=number) for number in range(2)]
+
+
+def test_a_lag_that_is_missing_is_named() -> None:
+    """A client without a lag of a task is refused, whether or not others share lags."""
+    client_id = ProcessId(uuid=UUID(int=1))
+    for lags in ({LAGGING[0]: 1}, SharedLags(own={}, common={LAGGING[0]: 1})):
+        client = KafkaStreamsState(process_id=client_id, lags=lags)
+        with pytest.raises(InvalidError, match=r"client .*1 has no lag for task 0_1"):
+            LagTable({client_id: client}, LAGGING, 0)
+
+
+def test_a_lag_beyond_64_bits_is_refused() -> None:
+    """Offsets of Kafka have 64 bits; a lag that has more is an error of its own."""
+    client_id = ProcessId(uuid=UUID(int=1))
+    for lags in ({LAGGING[0]: 2**63}, SharedLags(own={}, common={LAGGING[0]: 2**63})):
+        client = KafkaStreamsState(process_id=client_id, lags=lags)
+        with pytest.raises(InvalidError, match="64 bits"):
+            LagTable({client_id: client}, LAGGING[:1], 0)

@@ -11,6 +11,7 @@ from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.application import (
     ApplicationState,
+    AssignmentConfigs,
     KafkaStreamsState,
     ProcessId,
     TaskId,
@@ -19,10 +20,14 @@ from samerack.assignors.streams.application import (
     task_id,
 )
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.evaluate import bill, spread
-from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
-from samerack.assignors.streams.rules import ObstacleKind, RackAwareOptimizationParams, tag_warnings
+from samerack.assignors.streams.optimize import (
+    ObstacleKind,
+    RackAwareOptimizationParams,
+    optimize_rack_aware_active_tasks,
+    optimize_rack_aware_standby_tasks,
+    tag_warnings,
+)
 from samerack.offline.streams_json import Application, StreamsQuestion
 from tests.unit.assignors.streams.applications import application, process, tasks
 from tests.unit.assignors.streams.questions import optimize_question

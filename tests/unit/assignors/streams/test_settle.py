@@ -11,8 +11,8 @@ from samerack.assignors.streams.application import (
 )
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.ha import high_availability
-from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.settle import MAX_ROUNDS, settle
+from samerack.assignors.streams.plugin import Outcome, Request
+from samerack.assignors.streams.registry import MAX_ROUNDS, settle
 from samerack.assignors.streams.sticky import sticky
 from tests.unit.assignors.streams.applications import application, process, tasks
 

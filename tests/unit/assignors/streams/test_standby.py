@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.standby import cost_of, optimize_standby
-from samerack.assignors.streams.standby_model import Standbys
+from samerack.assignors.streams.standby import Standbys, cost_of, optimize_standby
 from samerack.assignors.streams.tags import Tagged, optimize_tagged, unrestrained
 
 if TYPE_CHECKING:

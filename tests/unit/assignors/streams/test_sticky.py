@@ -9,10 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from samerack.assignors.streams.application import ApplicationState, TaskId
-from samerack.assignors.streams.builtin import ASSIGNORS
-from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
-from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.rules import ObstacleKind
+from samerack.assignors.streams.optimize import ObstacleKind
+from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, Outcome, Request
+from samerack.assignors.streams.registry import ASSIGNORS
 from samerack.assignors.streams.sticky import FallbackPriorTaskAssignor, StickyTaskAssignor
 from tests.unit.assignors.streams.applications import actives, after, application, tasks
 

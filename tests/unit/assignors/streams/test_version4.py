@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.standby import cost_of, optimize_standby
-from samerack.assignors.streams.standby_model import Standbys
+from samerack.assignors.streams.standby import Standbys, cost_of, optimize_standby
 from samerack.assignors.streams.tags import unrestrained
 from samerack.assignors.streams.version4 import (
     PER_PARTITION,

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from samerack.assignors.streams.application import ApplicationState
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.builtin import ASSIGNORS
-from samerack.assignors.streams.plugin import AssignmentError, validate_task_assignment
-from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.plugin import AssignmentError, Outcome, Request, validate_task_assignment
+from samerack.assignors.streams.registry import ASSIGNORS
 from tests.unit.assignors.streams.applications import after, copies, random_application
 
 if TYPE_CHECKING:
