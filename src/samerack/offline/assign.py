@@ -8,7 +8,8 @@ in place of members.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +23,10 @@ from samerack.assignors.evaluate import evaluate, known_crossing_by_member
 from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.assignors.streams.builtin import ASSIGNORS as ASSIGNORS_OF_TASKS
 from samerack.assignors.transfer import transferring, withhold
-from samerack.common.console import Console
-from samerack.common.words import count, partitions_across
+from samerack.common.console import Column, Console, table_of
+from samerack.common.words import count, partitions_across, percent
 from samerack.offline import streams, streams_compare
 from samerack.offline.assign_json import AssignQuestion, options_of, parse, problem_of
-from samerack.offline.curve import points_of, show_points
 from samerack.offline.json_lines import (
     Answer,
     QuestionError,
@@ -38,6 +38,7 @@ from samerack.offline.json_lines import (
 )
 from samerack.offline.streams_json import StreamsQuestion
 from samerack.offline.streams_json import parse as parse_streams
+from samerack.planning.curve import CurvePoint, points_of
 from samerack.planning.deadline import FALL_BACK, LateError, assign_in_time, fall_back
 from samerack.planning.group import OPTIMAL, name_of, partitions_by_member
 from samerack.protocol.consumer import RACK_SINCE
@@ -171,7 +172,7 @@ def _plan_group(question: AssignQuestion, assignor: str | None, *, curve: bool, 
     if curve:
         points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
         if as_json:
-            typer.echo(json.dumps({"points": points}))
+            typer.echo(json.dumps({"points": [asdict(point) for point in points]}))
         else:
             show_points(points, Console())
         return
@@ -270,6 +271,24 @@ def answer_line(line: bytes) -> Answer:
     if is_streams(line):
         return streams.answer_line(line)
     return answered(line, lambda question: answer_of(solve(parse(question))), AssignmentError)
+
+
+def show_points(points: Sequence[CurvePoint], console: Console) -> None:
+    """Print a curve as a table."""
+    console.print("what crosses racks against max_skew")
+    columns = {
+        "max_skew": [str(point.max_skew) for point in points],
+        "across racks": [count(point.cross_rack) for point in points],
+        "share": [percent(point.cross_rack_share) for point in points],
+        "fullest": [str(point.fullest) for point in points],
+        "emptiest": [str(point.emptiest) for point in points],
+        "moved": [str(point.moved) for point in points],
+    }
+    console.print(
+        table_of(
+            (Column(title=title, cells=cells, number=True) for title, cells in columns.items()), width=console.width
+        )
+    )
 
 
 def _show(solution: Solution) -> None:

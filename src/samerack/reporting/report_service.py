@@ -15,8 +15,9 @@ from samerack.cluster.server_assignors import ServerAssignors
 from samerack.common.money import PriceTable
 from samerack.events import EventLog
 from samerack.events.history import TrafficHistory
+from samerack.planning.curve import CurvePoint
 from samerack.reporting import costs, verify
-from samerack.reporting.baseline import CurvePoint, curve_of, own_share, seen_share, server_share
+from samerack.reporting.baseline import curve_of, own_share, seen_share, server_share
 from samerack.reporting.evidence import Evidence, MeasuredBy, StreamsPlanning
 from samerack.reporting.findings import Findings
 from samerack.reporting.group_history import MARKED, GroupHistory, group_history
