@@ -18,16 +18,14 @@ from samerack.assignors.evaluate import known_crossing_by_member
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
-from samerack.cli.plan_subject import how_led, subject_of
-from samerack.cluster.broker_configs import read_broker_configs
+from samerack.cli.live_group import asked_configs, how_led, subject_of
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.server_assignors import ASSIGNOR
-from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling, SettlingTimes, settle
+from samerack.cluster.view import NoRack, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH
-from samerack.common.patterns import exactly
 from samerack.common.records import FOLLOWING
 from samerack.planning import planner
 from samerack.planning.byte_shares import Rates, known_crossing, row_of
@@ -45,7 +43,6 @@ from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest, topic_share
 from samerack.traffic.rates import weights_of_rates
-from samerack.traffic.watch import observe
 
 _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
@@ -163,13 +160,6 @@ def to_json(plan: LivePlan) -> dict[str, Any]:
     if plan.curve is None:
         del answer["curve"]
     return answer
-
-
-def measured_rates(group: str, settings: Settings, seconds: float) -> Rates:
-    """Measure the bytes per second of the group's partitions."""
-    traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
-    snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
-    return {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()}
 
 
 def examine(
@@ -346,22 +336,6 @@ def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> lis
             f"brokers {', '.join(map(str, bare))} have no rack: cross-rack reads from them are unknown; set broker.rack"
         )
     return texts
-
-
-def asked_configs(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, int | None, list[str]]:
-    """Return what `plan` needs of the brokers' configuration.
-
-    That is whether any replica in a member's rack serves it, `group.max.size` (None if it is not known), and why the
-    first is not known: then only leaders count.
-    """
-    selector = settings.racks.replica_selector
-    try:
-        configs = read_broker_configs(wire, seen.brokers)
-    except AgentError as error:
-        unknown = [f"only leader replicas count as near, as for a running agent: {error}"]
-        return selector == "rack-aware", None, unknown if selector == "auto" else []
-    aware = configs.rack_aware if selector == "auto" else selector == "rack-aware"
-    return aware, configs.max_group_size, []
 
 
 def per_member(made: planner.Plan, owner: Int32Array) -> list[OwnedPartitions]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from samerack.agent import log
 from samerack.cli.cost import server_lines
+from samerack.cli.live_group import measured_rates, short_names
 from samerack.cli.live_plan import (
     Copartitioning,
     LivePlan,
@@ -20,10 +21,8 @@ from samerack.cli.live_plan import (
     PlanFigures,
     PlannedMember,
     examine,
-    measured_rates,
     to_json,
 )
-from samerack.cli.member_names import short_names
 from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 from samerack.common.words import UNKNOWN, count, monthly, partitions_across, percent, plain, rate
 from samerack.offline.assign import show_points

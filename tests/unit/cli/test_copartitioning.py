@@ -8,9 +8,9 @@ import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.cli import live_plan
+from samerack.cli.live_group import Subject
 from samerack.cli.live_plan import Copartitioning, copartitioning, examine, to_json
 from samerack.cli.plan import show, show_copartitioning
-from samerack.cli.plan_subject import Subject
 from samerack.cluster.racks import NO_HOSTS
 from samerack.common.console import Console
 from samerack.planning.members import members_of_view

@@ -1,8 +1,10 @@
-"""Describes the live group that `samerack plan` is about: a classic one, or one that brokers assign (KIP-848)."""
+"""The live group that a command is about: a classic one, or one that brokers assign (KIP-848); and what plans need."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -21,19 +23,24 @@ from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
 from samerack.cluster.refusals import explained
 from samerack.cluster.server_assignors import ServerAssignors, from_values
+from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.patterns import exactly
 from samerack.common.records import FOLLOWING, LEADING
 from samerack.common.words import nearest
+from samerack.planning.byte_shares import Rates
 from samerack.planning.members import PlanMember, members_of_view
 from samerack.settings.all_settings import Settings
 from samerack.traffic.describe import described, listed
 from samerack.traffic.groups import ObservedGroup, managed
+from samerack.traffic.watch import observe
 
 _CONSUMER_TYPE: Final = "consumer"
 _REBALANCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.25
+_MIN_LENGTH: Final = 4
+"""So many characters of a member id are shown at least: fewer are hard to find in a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,3 +170,44 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
 
 def _unexpected(raw: Any) -> ObservedGroup:
     raise AgentError(f"group {raw.group_id}: has just become a classic group; try again")
+
+
+def measured_rates(group: str, settings: Settings, seconds: float) -> Rates:
+    """Measure the bytes per second of the group's partitions."""
+    traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
+    snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
+    return {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()}
+
+
+def asked_configs(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, int | None, list[str]]:
+    """Return what `plan` needs of the brokers' configuration.
+
+    That is whether any replica in a member's rack serves it, `group.max.size` (None if it is not known), and why the
+    first is not known: then only leaders count.
+    """
+    selector = settings.racks.replica_selector
+    try:
+        configs = read_broker_configs(wire, seen.brokers)
+    except AgentError as error:
+        unknown = [f"only leader replicas count as near, as for a running agent: {error}"]
+        return selector == "rack-aware", None, unknown if selector == "auto" else []
+    aware = configs.rack_aware if selector == "auto" else selector == "rack-aware"
+    return aware, configs.max_group_size, []
+
+
+def short_names(client_ids: Mapping[str, str]) -> dict[str, str]:
+    """Return a name for each member id, no two alike, from the client id of each.
+
+    Members whose client ids repeat have the shortest beginning of their ids in which they differ, without the client
+    id, with which most clients' member ids begin.
+    """
+    times = Counter(client_ids.values())
+    longest = max(map(len, client_ids), default=0)
+    for length in range(_MIN_LENGTH, max(_MIN_LENGTH, longest) + 1):
+        names = {
+            member: client if times[client] == 1 else f"{client}-{member.removeprefix(f'{client}-')[:length]}"
+            for member, client in client_ids.items()
+        }
+        if len(set(names.values())) == len(names):
+            return names
+    return {member: member for member in client_ids}
