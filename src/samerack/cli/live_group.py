@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from kafka import errors as kafka_errors
-
-from samerack.agent.leading.admission import is_settled
-from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.prospect import prospect
-from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.client import connect
-from samerack.cluster.group import CONSUMER, GroupView
+from samerack.cluster.group import CONSUMER, EMPTY_STATES, STABLE, GroupView, view_group
+from samerack.cluster.group_questions import GroupType
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
-from samerack.cluster.refusals import explained
 from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
@@ -32,11 +26,13 @@ from samerack.common.words import nearest
 from samerack.planning.byte_shares import Rates
 from samerack.planning.members import PlanMember, members_of_view
 from samerack.settings.all_settings import Settings
-from samerack.traffic.describe import described, listed
-from samerack.traffic.groups import ObservedGroup, managed
+from samerack.traffic import groups
+from samerack.traffic.describe import Read, described, listed
+from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.snapshot import Gap
 from samerack.traffic.watch import observe
 
-_CONSUMER_TYPE: Final = "consumer"
+_SETTLED: Final = EMPTY_STATES | {STABLE}
 _REBALANCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.25
 _MIN_LENGTH: Final = 4
@@ -60,25 +56,6 @@ class Subject:
     view: GroupView | None = None
     unreadable: tuple[str, ...] = ()
     offered: ServerAssignors | None = None
-
-
-def describe(group: str, settings: Settings) -> GroupView:
-    """Return a description of the group by name; wait some seconds for a rebalance to end.
-
-    Raises:
-        AgentError: No broker answers, or not allowed.
-    """
-    client = connect(for_kafka_python(settings.kafka))
-    try:
-        membership = Membership(client, group=group, settings=settings.leading, assign=lambda _: {}, wake=lambda: None)
-        until = time.monotonic() + _REBALANCE_SECONDS
-        while not is_settled(view := membership.describe_patiently()) and time.monotonic() < until:
-            time.sleep(_PAUSE_SECONDS)
-        return view  # noqa: TRY300 - an else would hide that the loop belongs to the try
-    except kafka_errors.KafkaError as error:
-        raise AgentError(f"group {group}: {explained(error)}") from error
-    finally:
-        client.close()
 
 
 def unknown_group(group: str, wire: Wire) -> AgentError:
@@ -118,25 +95,43 @@ def how_led(
 
 
 def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
-    """Return the group as it is described, which is stable.
+    """Return the group as it is described, which is stable; wait some seconds for a rebalance to end.
 
     Raises:
-        AgentError: It cannot be planned.
+        AgentError: It cannot be planned, or not be described.
     """
-    kind = GroupTypes(wire).find(group)
-    if kind == _CONSUMER_TYPE:
-        return _assigned_by_brokers(group, settings, wire, hosts)
-    if kind != "classic":
-        raise AgentError(f"group {group}: has type {kind}; only classic and consumer groups can be planned")
-    view = describe(group, settings)
-    if view.state == "Dead":
-        raise unknown_group(group, wire)
-    if view.protocol_type not in ("", CONSUMER):
+    GroupTypes(wire).find(group)  # the error names what is missing where it may not be described
+    brokers = read_metadata(wire, ()).brokers
+    views: list[GroupView] = []
+
+    def classic(raw: Any) -> ObservedGroup:
+        views.append(view_group(raw))
+        return groups.classic(raw, racks=settings.racks, agent="", hosts=hosts)
+
+    read: Mapping[GroupType, Read] = {
+        "classic": classic,
+        "consumer": partial(groups.managed, racks=settings.racks, hosts=hosts),
+    }
+    until = time.monotonic() + _REBALANCE_SECONDS
+    while True:
+        found = listed(wire, brokers, [exactly(group)])
+        descriptions = described(wire, found.groups.values(), read=read)
+        gaps = (*found.gaps, *descriptions.gaps)
+        seen = next(iter(descriptions.groups), None)
+        if (seen is None and not gaps) or (seen is not None and seen.state in _SETTLED) or time.monotonic() > until:
+            break
+        time.sleep(_PAUSE_SECONDS)
+    if seen is None:
+        raise _undescribed(group, wire, found.groups, gaps)
+    if seen.state != STABLE:
+        raise AgentError(f"group {group}: is {seen.state}; it needs members and no rebalance in progress; try again")
+    if seen.kind == "consumer":
+        return Subject(protocol=seen.assignor, members=seen.members, offered=_offered(wire, brokers))
+    view = views[-1]
+    if view.protocol_type != CONSUMER:
         raise AgentError(
             f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
         )
-    if not view.stable:
-        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance in progress; try again")
     return Subject(
         protocol=view.protocol,
         members=members_of_view(view, settings.racks, hosts),
@@ -145,31 +140,23 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
     )
 
 
-def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
-    """Return a group of the new protocol (KIP-848); wait some seconds for its members to have what they should."""
-    brokers = read_metadata(wire, ()).brokers
-    until = time.monotonic() + _REBALANCE_SECONDS
-    while True:
-        found = listed(wire, brokers, [exactly(group)])
-        consumer = partial(managed, racks=settings.racks, hosts=hosts)
-        descriptions = described(wire, found.groups.values(), read={"classic": _unexpected, "consumer": consumer})
-        seen = next(iter(descriptions.groups), None)
-        if seen is not None and seen.state == "Stable":
-            break
-        if time.monotonic() > until:
-            reasons = "; ".join(gap.reason for gap in (*found.gaps, *descriptions.gaps))
-            state = f"is {seen.state}; it needs members and no rebalance in progress; try again" if seen else reasons
-            raise AgentError(f"group {group}: {state or 'no broker describes it'}")
-        time.sleep(_PAUSE_SECONDS)
+def _undescribed(group: str, wire: Wire, found: Mapping[str, ListedGroup], gaps: Sequence[Gap]) -> AgentError:
+    """Return the error for a group that no broker describes as one that can be planned."""
+    if gaps:
+        return AgentError(f"group {group}: {'; '.join(gap.reason for gap in gaps)}")
+    if group in found:
+        return AgentError(
+            f"group {group}: has type {found[group].type}; only classic and consumer groups can be planned"
+        )
+    return unknown_group(group, wire)
+
+
+def _offered(wire: Wire, brokers: Mapping[int, Any]) -> ServerAssignors:
+    """Return the assignors that the brokers offer, or why they are not known."""
     try:
-        offered = from_values(read_broker_configs(wire, brokers).assignors)
+        return from_values(read_broker_configs(wire, brokers).assignors)
     except AgentError as error:
-        offered = ServerAssignors(unknown=str(error))
-    return Subject(protocol=seen.assignor, members=seen.members, offered=offered)
-
-
-def _unexpected(raw: Any) -> ObservedGroup:
-    raise AgentError(f"group {raw.group_id}: has just become a classic group; try again")
+        return ServerAssignors(unknown=str(error))
 
 
 def measured_rates(group: str, settings: Settings, seconds: float) -> Rates:
