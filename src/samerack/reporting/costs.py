@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, TypeVar
 
 from samerack.cluster.view import ClusterView
@@ -179,7 +179,7 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
         exact=bool(group.flows) and all(flow.key.method == "exact" for flow in group.flows),
         pairs=_pairs(group.flows if total is not None else (), prices),
         topics=_topics(group, prices, is_measured=total is not None),
-        **lag_of_group(group),
+        **asdict(lag_of_group(group)),
         blind_spots=(
             *(spot.value for spot in group.blind_spots),
             *(f"not counted: {records:,} records at most {why.sentence}" for why, records in _not_counted(group)),
@@ -233,7 +233,7 @@ def _topics(group: GroupTraffic, prices: PriceTable, *, is_measured: bool) -> tu
             wire_bytes=one.wire_bytes if is_measured else None,
             cross_rack_bytes=one.known_crossing if is_measured else None,
             dollars=_dollars(one if is_measured else None, prices),
-            **lag_of_topic(group, topic),
+            **asdict(lag_of_topic(group, topic)),
         )
         for topic, one in sorted(sums.items(), key=lambda entry: (-entry[1].crossing, entry[0]))
     )

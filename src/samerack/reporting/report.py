@@ -15,6 +15,7 @@ from samerack.common import words
 from samerack.common.answers import read
 from samerack.common.money import PriceTable
 from samerack.reporting.bill import Bill, BillPart, parts_of
+from samerack.reporting.group_lag import Lag
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.snapshot import Gap
 
@@ -30,26 +31,18 @@ class PairCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCost:
-    """What a group read of one topic; None where it is not known, as in `GroupCost`.
+class TopicCost(Lag):
+    """What a group read of one topic, and its lag; None where it is not known, as in `GroupCost`.
 
     Attributes:
         wire_bytes: bytes read in the window.
         cross_rack_bytes: those from another rack.
-        lag_records: records that are not read yet, at least; None if nothing is known.
-        lag_seconds: the age of the oldest of them, at least; 0 if there is none, None if nothing is known.
-        lag_unknown_partitions: partitions that `lag_records` lacks; with 0 it is exact.
-        lag_seconds_unknown_partitions: the same of `lag_seconds`.
     """
 
     topic: str
     wire_bytes: int | None
     cross_rack_bytes: int | None
     dollars: float | None
-    lag_records: int | None = None
-    lag_seconds: float | None = None
-    lag_unknown_partitions: int = 0
-    lag_seconds_unknown_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +72,8 @@ class ServerAssignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCost:
-    """One group in the window. Shares are between 0 and 1, None if not known.
+class GroupCost(Lag):
+    """One group in the window, and its lag. Shares are between 0 and 1, None if not known.
 
     Attributes:
         kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), share (KIP-932), other.
@@ -108,7 +101,6 @@ class GroupCost:
         blind_spots: limits of the figures, in sentences.
         not_counted: records that no figure includes since the agent began to measure, so many at most, by reason.
         note: why the group is not shown in full, or "".
-        lag_records, lag_seconds, lag_unknown_partitions, lag_seconds_unknown_partitions: as of a topic.
         server: how brokers assign it; None for a group that brokers do not assign by KIP-848.
         avoidable_share: the part of what it reads that crosses racks and would not under the best plan; 0 if that is
             hardly any, None if not known.
@@ -145,10 +137,6 @@ class GroupCost:
     blind_spots: tuple[str, ...]
     note: str
     not_counted: Mapping[str, int] = field(default_factory=dict)
-    lag_records: int | None = None
-    lag_seconds: float | None = None
-    lag_unknown_partitions: int = 0
-    lag_seconds_unknown_partitions: int = 0
     server: ServerAssignment | None = None
     avoidable_share: float | None = None
     avoidable_dollars_per_month: float | None = None
