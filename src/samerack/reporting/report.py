@@ -195,25 +195,29 @@ class Totals(CostSums):
 
 
 def monthly_sum(sums: CostSums) -> str:
-    """Return what all groups read across racks costs a month."""
-    return words.monthly_sum(sums.dollars_per_month, sums.guessed_dollars_per_month, is_lower_bound=sums.is_lower_bound)
+    """Return dollars a month of all that crosses racks; where they are not known, what they may come to."""
+    dollars, guessed = sums.dollars_per_month, sums.guessed_dollars_per_month
+    if dollars is None:
+        return "unknown" + (f", {words.estimate(guessed, guessed=True)}" if guessed else "")
+    return words.at_least(words.money(dollars), is_lower_bound=sums.is_lower_bound)
 
 
 def sums_in_words(sums: CostSums) -> str:
     """Return what all groups read across racks costs, and the part that better plans avoid."""
-    return words.totals(
-        sums.dollars_per_month,
-        sums.avoidable_dollars_per_month,
-        sums.guessed_dollars_per_month,
-        is_lower_bound=sums.is_lower_bound,
+    avoidable = sums.avoidable_dollars_per_month
+    less = "unknown" if avoidable is None else words.monthly(avoidable)
+    return (
+        f"monthly cost of what all groups read across racks: {monthly_sum(sums)}; avoidable with better plans: {less}"
     )
 
 
 def not_in_sums(sums: CostSums, window_seconds: float) -> str:
-    """Return what the sums over all groups lack, if anything."""
-    return words.not_in_totals(
-        sums.unknown_bytes, window_seconds, sums.guessed_dollars_per_month, sums.unmeasured_groups
-    )
+    """Return what the sums over all groups lack; empty if nothing."""
+    unknown, guessed, unmeasured = sums.unknown_bytes, sums.guessed_dollars_per_month, sums.unmeasured_groups
+    bound = "" if guessed is None else f", {words.monthly(guessed, guessed=True)}"
+    parts = [f"{words.rate(unknown / window_seconds)} read where a rack is unknown{bound}"] if unknown else []
+    parts += [f"{unmeasured} groups whose bytes are unknown"] if unmeasured else []
+    return f"not in it: {'; '.join(parts)}" if parts else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
