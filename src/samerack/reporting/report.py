@@ -308,16 +308,16 @@ class Report:
         return total_of(group.saved_dollars_per_month for group in self.groups)
 
 
-Number = TypeVar("Number", int, float)
+_Number = TypeVar("_Number", int, float)
 
 
-def total_of(values: Iterable[Number | None]) -> Number | None:
+def total_of(values: Iterable[_Number | None]) -> _Number | None:
     """Return the sum of what is known; None if nothing is."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known else None
 
 
-def _lower_bound(values: Iterable[Number | None], *, is_whole: bool) -> Number | None:
+def _lower_bound(values: Iterable[_Number | None], *, is_whole: bool) -> _Number | None:
     """Return the sum of what is known; None if that is nothing, or 0 where something else is not known."""
     known = total_of(values)
     return known if known or is_whole else None
@@ -328,7 +328,7 @@ def _is_whole(unknown_bytes: int | None, unmeasured_groups: int) -> bool:
     return not unknown_bytes and not unmeasured_groups
 
 
-def _total_if_known(values: Iterable[Number | None]) -> Number | None:
+def _total_if_known(values: Iterable[_Number | None]) -> _Number | None:
     """Return the sum; None if one of the values is not known."""
     values = list(values)
     return None if None in values else total_of(values)

@@ -197,7 +197,7 @@ def test_a_rebalance_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["rebalances", "empty", "not there", "connect", "another type"],
 )
 @pytest.mark.usefixtures("no_patience")
-def test_what_cannot_be_planned_is_said(brokers: _Brokers, why: str) -> None:
+def test_a_group_that_cannot_be_planned_is_an_error(brokers: _Brokers, why: str) -> None:
     """The error names the group, and what would be right."""
     with pytest.raises(AgentError, match=re.escape(f"group orders: {why}")):
         brokers.subject()
