@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.admin.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -29,6 +30,7 @@ from samerack.settings.loading import load
 from tests.unit.agent.values import group, member
 from tests.unit.cluster.scripted_wire import (
     ScriptedWire,
+    configs_response,
     coordinator_response,
     group_response,
     metadata_response,
@@ -130,6 +132,8 @@ class _Brokers:
             )
             mine = [group] if self.there and question.broker == 2 else []
             return ListGroupsResponse(error_code=0, groups=mine)
+        if isinstance(request, DescribeConfigsRequest):
+            return configs_response(question.broker, {"group.consumer.assignors": "uniform,range"})
         assert isinstance(request, DescribeGroupsRequest)
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         return DescribeGroupsResponse(groups=[self._described(state)])
@@ -175,6 +179,14 @@ def test_a_classic_group_is_described_by_its_coordinator_alone() -> None:
     assert subject.view is not None
     described = [one.broker for one in brokers.wire.asked if isinstance(one.request, DescribeGroupsRequest)]
     assert described == [2]
+
+
+def test_a_group_of_the_new_protocol_has_what_its_brokers_offer() -> None:
+    """The assignor of the brokers stands for the protocol of members; there is no view of a classic group."""
+    subject = _Brokers(kind="consumer").subject()
+    assert (subject.protocol, subject.view) == ("uniform", None)
+    assert subject.offered is not None
+    assert subject.offered.installed is False
 
 
 def test_a_rebalance_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
