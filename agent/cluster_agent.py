@@ -26,8 +26,7 @@ from samerack.common.service import Service
 from samerack.election.election import Election
 from samerack.election.metrics import ElectionCollector
 from samerack.reporting.evidence import StreamsPlanning
-from samerack.reporting.ledger import Ledger
-from samerack.reporting.money_metrics import BillCollector, MoneyCollector
+from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
 from samerack.reporting.report_service import ReportService
 from samerack.settings.all_settings import Settings
 

@@ -40,7 +40,6 @@ RESERVED_SECONDS: Final = 6.0
 """The broker drops a reserved id after this time: the shortest session timeout that it allows by default.
 
 Brokers do not list such ids (DescribeGroups names members only), so an id whose response is lost cannot be found."""
-_AGAIN_SECONDS: Final = 0.2
 _ALONE_SECONDS: Final = 0.1
 """While all other members are about to join again, the agent joins this often to see whether one has."""
 
@@ -389,17 +388,6 @@ class Membership(GroupMember):
     def _own_id(self, view: GroupView) -> str:
         """Return the id of the member with this instance id: the agent's own while its JoinGroup is parked."""
         return next((one.id for one in view.members if one.instance_id == self.group_instance_id), "")
-
-    def describe_patiently(self, patience: float = 3.0) -> GroupView:
-        """Describe the group; retry for a while if it moves from one coordinator to another."""
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                return self.describe()
-            except kafka_errors.RetriableError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_AGAIN_SECONDS)
 
 
 def _is_alone(response: Any) -> bool:

@@ -16,8 +16,8 @@ from samerack.agent.group_status import GroupStatus
 from samerack.agent.web.body import JSON, refusal
 from samerack.events import MAX_ASKED, Kind
 from samerack.events.event import all_to_json
-from samerack.reporting import findings, group_history, group_lag, host_racks, report
-from samerack.reporting.report_service import ReportService
+from samerack.reporting import findings, group_lag, host_racks, report
+from samerack.reporting.report_service import ReportService, history_to_json
 
 POLICY: Final = (
     "group",
@@ -79,7 +79,7 @@ def routes(
         name = request.query_params.get("group", "")
         if reports.board.group(name) is None:
             return _unknown_group(name)
-        return Response(group_history.to_json(reports.history(name)), media_type=JSON)
+        return Response(history_to_json(reports.history(name)), media_type=JSON)
 
     def policy(_: Request) -> Response:
         return JSONResponse({"groups": [{name: getattr(one, name) for name in POLICY} for one in statuses()]})

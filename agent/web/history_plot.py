@@ -14,7 +14,7 @@ from typing import Final
 
 from samerack.common import words
 from samerack.events.history import HistoryPoint
-from samerack.reporting.group_history import GroupHistory
+from samerack.reporting.report_service import GroupHistory
 
 LEFT: Final = 8
 """The time axis has a margin, so that marks at its ends are drawn whole."""

@@ -26,7 +26,7 @@ from samerack.agent.web.lag_tables import group_address, known_sort, lag_tables
 from samerack.common import words
 from samerack.common.money import per_month
 from samerack.events.words import duration
-from samerack.reporting.bill_parts import bill_parts, missing
+from samerack.reporting.bill import missing
 from samerack.reporting.group_lag import group_lag
 from samerack.reporting.report import PairCost, Report
 from samerack.reporting.report_service import ReportService
@@ -197,8 +197,8 @@ def routes(
                 is_lower_bound=sums.is_lower_bound,
             ),
             unknown_rate=report.unknown_bytes_per_second or None,
-            bill=bill_parts(report),
-            bill_lacks=missing(report),
+            bill=report.bill_parts,
+            bill_lacks=missing(report.bill),
             matrix=matrix(report.pairs, report.racks, seconds=window, is_measured=sums.wire_bytes is not None),
             groups=groups_table(
                 [

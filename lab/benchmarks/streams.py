@@ -19,7 +19,7 @@ from samerack.agent.streams.context import PlanContext
 from samerack.agent.streams.worker import plan, warm_up
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.application import LATEST_OFFSET
-from samerack.offline.streams_answers import OPTIMIZE, answer_line
+from samerack.offline.streams import OPTIMIZE, answer_line
 from tests.parity.peer import Peer
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def _beside(peer: Peer, tasks: int, clients: int, strategy: str) -> Found:
     theirs = peer.ask({**asked, "cmd": OPTIMIZE})
     java = time.perf_counter() - begun
     line = json.dumps(asked).encode()
-    answer_line(line, [OPTIMIZE])  # the first one loads the solver
+    answer_line(line, OPTIMIZE)  # the first one loads the solver
     begun = time.perf_counter()
-    ours = answer_line(line, [OPTIMIZE])
+    ours = answer_line(line, OPTIMIZE)
     own = time.perf_counter() - begun
     if ours["cost"] != (cost := _cost(asked, theirs["active"])):
         raise RuntimeError(f"{tasks} x {clients} {strategy}: costs differ: Kafka {cost}, ours {ours['cost']}")
@@ -63,7 +63,7 @@ def _beside(peer: Peer, tasks: int, clients: int, strategy: str) -> Found:
 
 
 def _question(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
-    """Return one application in the format of `samerack streams optimize --lines`."""
+    """Return one application in the format of `samerack assign --lines`."""
     rng = random.Random(tasks * clients)  # noqa: S311 - repeatable, not secret
     racks = [f"r{number}" for number in range(len(_RACKS))]
     names = [f"c{number}" for number in range(clients)]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from samerack.offline.streams_answers import ASSIGN, answer_line
+from samerack.offline.streams import ASSIGN, answer_line
 from tests.parity.streams_cases import deployed_case, digest, figures, random_case
 
 RECORDED = Path(__file__).parents[1] / "data" / "golden"
@@ -35,7 +35,7 @@ def different(assignor: str, seeds: slice) -> list[int]:
     found = []
     for seed in list(recorded)[seeds]:
         question = random_case(seed, assignor) | {"compatible": True}
-        if digest(answer_line(json.dumps(question).encode(), (ASSIGN,)), assignor) != recorded[seed]:
+        if digest(answer_line(json.dumps(question).encode(), ASSIGN), assignor) != recorded[seed]:
             found.append(seed)
     return found
 
@@ -68,7 +68,7 @@ def worse(assignor: str, seeds: range) -> list[int]:
     found = []
     for seed in seeds:
         case = deployed_case(seed, assignor)
-        ours = figures(case, answer_line(json.dumps(case).encode(), (ASSIGN,)))
+        ours = figures(case, answer_line(json.dumps(case).encode(), ASSIGN))
         theirs = KAFKAS_FIGURES[assignor][seed]
         if [ours[aim] for aim in aims] > [theirs[aim] for aim in aims]:
             found.append(seed)

@@ -1,4 +1,4 @@
-"""Plans of `POST /v1/streams/assign` compared with those of `samerack streams assign`, and so with Kafka's.
+"""Plans of `POST /v1/streams/assign` compared with those of `samerack assign`, and so with Kafka's.
 
 With `compatible` the command's plans are Kafka's task by task: their digests are the recorded ones
 (`test_streams_assign`).
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lab.sandbox.jvm import own_jar
-from samerack.offline.streams_answers import ASSIGN, answer_line
+from samerack.offline.streams import ASSIGN, answer_line
 from tests import effort
 from tests.parity.peer import Peer
 from tests.parity.streams_cases import digest, random_case
@@ -51,7 +51,7 @@ def agent() -> Iterator[Endpoint]:
 
 def of_command(case: dict[str, Any], *, compatible: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """The command's answer, and what of it another answer is compared with."""
-    planned = answer_line(json.dumps(case | {"compatible": compatible}).encode(), (ASSIGN,))
+    planned = answer_line(json.dumps(case | {"compatible": compatible}).encode(), ASSIGN)
     return planned, {
         "active": {client: sorted(tasks) for client, tasks in planned["active"].items()},
         "standby": {client: sorted(tasks) for client, tasks in planned["standby"].items()},

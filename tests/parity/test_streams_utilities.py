@@ -10,7 +10,7 @@ import pytest
 from samerack.assignors.streams.application import task_id
 from samerack.assignors.streams.assignment import TaskType, assignment_of
 from samerack.assignors.streams.evaluate import TaskCost, bill
-from samerack.offline.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
+from samerack.offline.streams import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
 from samerack.offline.streams_json import Application, StreamsQuestion
 from tests import effort
 from tests.parity.peer import Peer
@@ -63,7 +63,7 @@ def test_actives_cost_what_kafkas_cost(kafka: Peer) -> None:
     """With `compatible` cost and counts equal Kafka's in every case, for both strategies."""
     for seed in SEEDS:
         question = optimize_question(seed, "active")
-        theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), (OPTIMIZE,))
+        theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), OPTIMIZE)
         assert counts(ours["assignment"]) == counts(theirs["active"]), seed
         assert ours["cost"] == kafkas_bill(question, theirs).cost, seed
 
@@ -73,7 +73,7 @@ def test_standbys_never_cost_more_than_kafkas(kafka: Peer) -> None:
     less = 0
     for seed in FEWER:
         question = optimize_question(seed, "standby")
-        theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), (OPTIMIZE,))
+        theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), OPTIMIZE)
         cost = kafkas_bill(question, theirs).cost
         assert counts(ours["assignment"]) == counts(theirs["standby"]), seed
         assert ours["cost"] <= cost, seed
@@ -86,5 +86,5 @@ def test_default_standbys_are_kafkas(kafka: Peer) -> None:
     for seed in FEWER:
         question = standby_question(seed)
         theirs = kafka.ask(question | {"kind": "default"})
-        ours = answer_line(json.dumps(question).encode(), (DEFAULT_STANDBY,))
+        ours = answer_line(json.dumps(question).encode(), DEFAULT_STANDBY)
         assert (ours["active"], ours["standby"]) == (theirs["active"], theirs["standby"]), seed

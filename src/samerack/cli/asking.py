@@ -1,9 +1,8 @@
 """Where `cost`, `lag` and `verify` get their figures: from a running agent's HTTP port, or by measuring.
 
-`plan` learns racks there that only an agent knows.
-
 A running agent has measured for long, so it is asked first; what it says must be from the same cluster's settings, so
-only the address of these settings is tried.
+only the address of these settings is tried. `plan` learns racks there that only an agent knows. A command measures by
+the same cycle as the agent, and joins no group.
 """
 
 from __future__ import annotations
@@ -12,34 +11,46 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 from urllib.parse import quote
 
 import typer
 
 from samerack.agent import log
 from samerack.cli.agent_requests import is_same_cluster, reason, servers_of
+from samerack.cluster.broker_configs import ask_configs, ask_selector, assignors_of, max_size_of
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
-from samerack.common.patterns import exactly
+from samerack.common.patterns import EVERY, exactly
+from samerack.events import EventLog
 from samerack.reporting import findings, group_lag, host_racks, report
 from samerack.reporting.findings import Findings
 from samerack.reporting.group_lag import GroupLag
-from samerack.reporting.measuring import Measuring
 from samerack.reporting.report import Report
+from samerack.reporting.report_service import ReportService
 from samerack.settings.all_settings import Settings
 from samerack.settings.clusters import only_cluster
 from samerack.settings.cures import agent_url, command
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
+from samerack.settings.prices import price_table
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.metrics import TrafficMetrics
+from samerack.traffic.snapshot import TrafficSnapshot
+from samerack.traffic.watch import RackAware, TrafficWatch
 
 _ANSWER_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 256 * 1024 * 1024
 _LAG_SECONDS: Final = 1.0
 """Offsets are asked for at the second poll, and there are four in this time."""
+_MIN_TURNS: Final = 4
+"""A window has at least so many polls: rates need two polls of the offsets, and one outlier must not decide."""
+_MIN_POLLS: Final = 2
+_END_SECONDS: Final = 5.0
 _OF_COMMAND: Final = ("cluster", "kafka.", "log.", "web.")
 """Settings of which cluster and agent a command reaches, and how: what is said of other settings is untrue of these."""
 _SAID: Final = ("role", "trouble", "paused")
@@ -258,3 +269,85 @@ def ask(url: str, path: str, *, may_be_missing: bool = False) -> bytes | None:
         why = reason(answer) or "is it an agent of this version?"
         raise AgentError(f"{url}{path}: answers {answer.status}; {why}")
     return answer.body
+
+
+class Measuring:
+    """A measurement while a command runs; a context manager that closes its connections."""
+
+    def __init__(self, settings: Settings, *, seconds: float, replication: bool = False) -> None:
+        """Prepare without connecting; `seconds` is the length of the window.
+
+        If the settings name no groups to observe, all are observed. `replication`: whether to measure replication and
+        producers, too, unless the settings say not to.
+
+        Raises:
+            SettingsError: A client refuses a setting, or prices are not valid.
+        """
+        self._seconds = seconds
+        self._settings = settings.model_copy(
+            update={
+                "traffic": settings.traffic.model_copy(
+                    update={
+                        "groups": settings.traffic.groups or (EVERY,),
+                        "poll_seconds": min(settings.traffic.poll_seconds, seconds / _MIN_TURNS),
+                        "window_seconds": seconds,
+                        "replication": replication and settings.traffic.replication,
+                    }
+                )
+            }
+        )
+        prices = price_table(settings.money)
+        self._board = board = TrafficBoard()
+        self._rack_aware: RackAware = lambda: None
+        self._watch = TrafficWatch(
+            self._settings,
+            board=board,
+            metrics=TrafficMetrics.silent(),
+            rack_aware=lambda: self._rack_aware(),  # noqa: PLW0108 - what is asked is known when measuring starts
+        )
+        configs = cache(partial(ask_configs, settings))  # one question for both, when the first is needed
+        self.reports = ReportService(
+            board=board,
+            roles=dict,
+            events=EventLog(),
+            prices=prices,
+            leading=settings.leading,
+            bootstrap=settings.kafka["bootstrap.servers"],
+            server_assignors=cache(partial(assignors_of, configs)),
+            max_group_size=cache(partial(max_size_of, configs)),
+        )
+
+    def measure(self) -> None:
+        """Measure for one window, by two polls at least, however long one takes: offsets are compared.
+
+        Raises:
+            AgentError: No broker answers.
+        """
+        self._rack_aware = ask_selector(self._settings)
+        self._watch.poll_for(self._seconds, min_polls=_MIN_POLLS)
+
+    @property
+    def snapshot(self) -> TrafficSnapshot:
+        """What was measured last."""
+        return self._board.latest()
+
+    def start(self) -> None:
+        """Measure on a thread until closed.
+
+        Raises:
+            AgentError: No broker answers at the start.
+        """
+        self._rack_aware = ask_selector(self._settings)
+        self._watch.start()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the thread and the connections."""
+        if self._watch.is_alive():
+            self._watch.stop()
+            self._watch.join(_END_SECONDS)
+        else:
+            self._watch.close()

@@ -78,16 +78,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Check the agent on this machine (at web.host:web.port): exit code 0 if healthy, else 1 and what is wrong.",
         light=True,
     ),
-    "assign": Command("offline.assign", "Assign a consumer group that is described in JSON."),
-    "decode": Command("offline.codec", "Show a message of the consumer protocol as JSON."),
-    "encode": Command(
-        "offline.codec",
-        "Write a message of the consumer protocol from JSON, as Kafka's clients write it.",
+    "assign": Command(
+        "offline.assign", "Assign a consumer group or a Kafka Streams application that is described in JSON."
     ),
+    "decode": Command("offline.codec", "Show a message of the consumer protocol as JSON, or write one."),
     "settings": Command("cli.settings_reference", "Show every setting with its default and meaning."),
     "streams": Command(
         "cli.streams",
-        "Assign the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
+        "Show what the tasks of a live Kafka Streams application read across racks, and what other plans would.",
     ),
     "pipeline": Command(
         "pipeline.cli",
@@ -96,5 +94,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
 }
 """The commands by name, in the order of `samerack --help`: first those of somebody who is new here."""
 
-FORMER: Final = {"top": "cost --watch", "curve": "assign --curve"}
+FORMER: Final = {
+    "top": "cost --watch",
+    "curve": "assign --curve",
+    "encode": "decode --encode",
+    "streams assign": "assign --lines",
+    "streams optimize": "assign --lines",
+    "streams compare": "assign --compare",
+}
 """Former names of commands, each of which names what there is instead, for one release."""

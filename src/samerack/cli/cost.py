@@ -26,8 +26,17 @@ from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.money import per_month
 from samerack.common.records import LEADING
-from samerack.reporting.bill_parts import bill_parts, missing
-from samerack.reporting.report import GroupCost, PairCost, Report, ServerAssignment, to_json
+from samerack.reporting.bill import missing
+from samerack.reporting.report import (
+    GroupCost,
+    PairCost,
+    Report,
+    ServerAssignment,
+    monthly_sum,
+    not_in_sums,
+    sums_in_words,
+    to_json,
+)
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 from samerack.traffic.evenness import busiest_in_words, share_in_words
 from samerack.traffic.snapshot import BlindSpot
@@ -73,20 +82,12 @@ def cost(
     console = Console()
     if group is None:
         console.print(groups_table(report, width=console.width, total=True))
-        sums = report.totals
-        console.print(
-            words.totals(
-                sums.dollars_per_month,
-                sums.avoidable_dollars_per_month,
-                sums.guessed_dollars_per_month,
-                is_lower_bound=sums.is_lower_bound,
-            )
-        )
-        if lacking := not_in_totals(report):
+        console.print(sums_in_words(report.totals))
+        if lacking := not_in_sums(report.totals, report.window_seconds):
             console.print(lacking)
         if report.bill is not None:
             console.print(_bill_table(report, width=console.width))
-            for line in missing(report):
+            for line in missing(report.bill):
                 console.print(words.plain(line))
     else:
         _show_group(console, report.groups[0], report.window_seconds)
@@ -170,14 +171,6 @@ def groups_table(report: Report, most: int | None = None, *, width: int, total: 
     return table
 
 
-def not_in_totals(report: Report) -> str:
-    """Return what the sums over all groups lack, if anything."""
-    sums = report.totals
-    return words.not_in_totals(
-        sums.unknown_bytes, report.window_seconds, sums.guessed_dollars_per_month, sums.unmeasured_groups
-    )
-
-
 def _bill_table(report: Report, *, width: int) -> Table:
     """Return what crosses racks besides what groups read, and what decides how much it is."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -186,7 +179,7 @@ def _bill_table(report: Report, *, width: int) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     if width >= USUAL:
         table.add_column("decided by")
-    for part in bill_parts(report):
+    for part in report.bill_parts:
         cells = (part.name, words.rate(part.bytes_per_second), words.money(part.dollars_per_month), part.decided_by)
         table.add_row(*cells[: len(table.columns)])
     return table
@@ -198,9 +191,7 @@ def _total(report: Report) -> dict[str, str]:
         "reads": words.rate(sums.wire_bytes / window if sums.wire_bytes is not None and window > 0 else None),
         "across": _across(sums.cross_rack_bytes, sums.unknown_bytes),
         "share": words.percent(sums.share),
-        _MONTHLY: words.monthly_sum(
-            sums.dollars_per_month, sums.guessed_dollars_per_month, is_lower_bound=sums.is_lower_bound
-        ),
+        _MONTHLY: monthly_sum(sums),
         "saved": words.money(report.saved_dollars_per_month),
     }
 
@@ -334,11 +325,8 @@ def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> Re
     ordered = replace(report, groups=tuple(sorted(report.groups, key=by, reverse=True)))
     most = max(1, size.height - _LINES_AROUND)
     sums = report.totals
-    costs = words.monthly_sum(
-        sums.dollars_per_month, sums.guessed_dollars_per_month, is_lower_bound=sums.is_lower_bound
-    )
     count = f"{len(report.groups)} group{'' if len(report.groups) == 1 else 's'}"
-    parts = [f"{count}, {costs} a month across racks", not_in_totals(report), origin]
+    parts = [f"{count}, {monthly_sum(sums)} a month across racks", not_in_sums(sums, report.window_seconds), origin]
     head = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
     more = f"; {len(report.groups) - most} more" if len(report.groups) > most else ""
     foot = Text(

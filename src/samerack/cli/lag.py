@@ -11,8 +11,7 @@ from rich.table import Table
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli import asking
 from samerack.cli.asking import MeasureOption, place
-from samerack.cli.member_names import short_names
-from samerack.cli.plan_subject import unknown_group
+from samerack.cli.live_group import short_names, unknown_group
 from samerack.cluster.wire import Wire
 from samerack.common import words
 from samerack.common.console import WIDE, Column, Console, table_of

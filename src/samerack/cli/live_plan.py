@@ -1,47 +1,46 @@
 """Plans a live group as the agent would, without joining it, and compares the plan with the present assignment.
 
-The group is described and its topics are polled once. The result is JSON values, which `samerack plan` shows.
+The group is described and its topics are polled once. The result is a value, which `samerack plan` shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from samerack.agent.policy.measured import shares_of
-from samerack.assignors.consumer.registry import Options, server_plan
+from samerack.assignors.consumer.registry import server_plan
 from samerack.assignors.evaluate import Rates, known_crossing, known_crossing_by_member, row_of
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
-from samerack.cli.plan_subject import how_led, subject_of
-from samerack.cluster.broker_configs import ASSIGNOR, read_broker_configs
+from samerack.cli.live_group import asked_configs, how_led, subject_of
+from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import read_metadata
-from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling, SettlingTimes, settle
+from samerack.cluster.view import NoRack, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH
-from samerack.common.patterns import exactly
 from samerack.common.records import FOLLOWING
-from samerack.offline.curve import points_of
 from samerack.planning import planner
+from samerack.planning.curve import CurvePoint, points_of
 from samerack.planning.members import PlanMember, placed
 from samerack.planning.problem import Mode, mode_of, problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import sends_rack
+from samerack.reporting.report import ServerAssignment
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import CURE_OF_COPARTITIONING, cure_of_uneven, members_uneven, uneven_in_words
 from samerack.settings.all_settings import Settings
 from samerack.settings.prices import price_table
-from samerack.traffic.evenness import busiest, topic_share
+from samerack.traffic.evenness import BusiestMember, TopicShare, busiest, topic_share
 from samerack.traffic.rates import weights_of_rates
-from samerack.traffic.watch import observe
 
 _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
@@ -49,11 +48,116 @@ _WITHOUT_COPARTITIONING = (
 )
 
 
-def measured_rates(group: str, settings: Settings, seconds: float) -> Rates:
-    """Measure the bytes per second of the group's partitions."""
-    traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
-    snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
-    return {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFigures:
+    """A plan, or the present assignment, in figures.
+
+    Attributes:
+        cross_rack_share: by the plan's weights, and by bytes where they are measured; None if not known.
+        topic_share: how evenly members read topics; None if no topic is shared.
+        busiest: the member that reads most bytes; None if they are not measured.
+    """
+
+    cost: Cost
+    cross_rack_share: float | None
+    topic_share: TopicShare | None
+    busiest: BusiestMember | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedPartitions:
+    """A member's partitions under a plan, and those that it does not have now.
+
+    What crosses racks of them is None where it is not known.
+    """
+
+    partitions: tuple[tuple[str, int], ...]
+    cross_rack: int | None
+    gained: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMember:
+    """A member, where its rack is known from, and which replicas it reads."""
+
+    id: str
+    client_id: str
+    rack: str | None
+    rack_from: str
+    reads: str
+    present: OwnedPartitions
+    proposed: OwnedPartitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverRacks:
+    """How members and partitions are spread over racks; why plans read across them for that, and the cure, if so."""
+
+    spread: RackSpread
+    cause: str | None
+    cure: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copartitioning:
+    """What would cross racks if co-partitioned topics need not stay together; None where not measured."""
+
+    cross_rack_share: float
+    saved_bytes_per_second: float | None
+    saved_dollars_per_month: float | None
+    cure: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePlan:
+    """Everything that `samerack plan` shows of a group.
+
+    Attributes:
+        assigned_by: members or brokers.
+        server: how brokers assign it; None if its members do.
+        weighed_by: bytes or partitions.
+        agent_leads: when an agent leads it.
+        agent_only_observes, agent_is_paused: why the running agent does so; None if it does not, or none runs.
+        over_racks: None where racks are not known.
+        copartitioning: None where it costs nothing to speak of.
+        curve: None unless it is asked for.
+    """
+
+    group: str
+    protocol: str
+    assigned_by: str
+    server: ServerAssignment | None
+    assignor: str
+    weighed_by: str
+    agent_leads: str
+    agent_only_observes: str | None
+    agent_is_paused: str | None
+    replicas_that_serve: str
+    over_racks: OverRacks | None
+    present: PlanFigures
+    proposed: PlanFigures
+    copartitioning: Copartitioning | None
+    warnings: tuple[str, ...]
+    members: tuple[PlannedMember, ...]
+    curve: tuple[CurvePoint, ...] | None = None
+
+
+def to_json(plan: LivePlan) -> dict[str, Any]:
+    """Return a plan as `samerack plan --json` prints it; what crosses racks is null if it is known of no partition."""
+    answer = asdict(plan)
+    for name, figures in (("present", plan.present), ("proposed", plan.proposed)):
+        cost = figures.cost
+        answer[name] = {
+            **answer[name].pop("cost"),
+            "cross_rack": cost.known_partitions_across,
+            "cross_rack_weight": cost.known_cross_rack_weight if cost.known else None,
+            **answer[name],
+        }
+    if plan.over_racks is not None:
+        answer["over_racks"] = {**answer["over_racks"].pop("spread"), **answer["over_racks"]}
+    if plan.curve is None:
+        del answer["curve"]
+    return answer
 
 
 def examine(
@@ -63,8 +167,8 @@ def examine(
     *,
     rates: Rates | None = None,
     with_curve: bool = False,
-) -> dict[str, Any]:
-    """Return everything that `plan` shows, as JSON values; with rates the shares are by bytes, else by partitions.
+) -> LivePlan:
+    """Return everything that `plan` shows; with rates the shares are by bytes, else by partitions.
 
     Raises:
         AgentError: The group is not there, reads no topics by assignment, or rebalances; or brokers do not answer.
@@ -95,64 +199,59 @@ def examine(
     said = agent_says(settings, group)
     role, trouble = said.get("role", ""), said.get("trouble", "")
     present, proposed = (per_member(made, owner) for owner in (problem.owner, made.final))
-    return {
-        "group": group,
-        "protocol": subject.protocol,
-        "assigned_by": "members" if subject.offered is None else "brokers",
-        "server": None
-        if subject.offered is None
-        else asdict(
-            server_assignment(
-                subject.protocol,
-                subject.offered,
-                share=shares[1],
-                change=missing_change(*shares, static=all(member.instance_id is not None for member in members)),
-            )
-        ),
-        "assignor": made.assignor if subject.offered is None else ASSIGNOR,
-        "weighed_by": "bytes" if weights else "partitions",
-        "agent_leads": how_led(
+    server = None
+    if subject.offered is not None:
+        change = missing_change(*shares, static=all(member.instance_id is not None for member in members))
+        server = server_assignment(subject.protocol, subject.offered, share=shares[1], change=change)
+    return LivePlan(
+        group=group,
+        protocol=subject.protocol,
+        assigned_by="members" if server is None else "brokers",
+        server=server,
+        assignor=made.assignor if server is None else ASSIGNOR,
+        weighed_by="bytes" if weights else "partitions",
+        agent_leads=how_led(
             subject.view, settings, role=role, trouble=trouble, saving=_saving(*shares), max_size=max_size
         ),
-        "agent_only_observes": (role != FOLLOWING and trouble) or None,
-        "agent_is_paused": said.get("paused") or None,
-        "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
-        "over_racks": over_racks(
+        agent_only_observes=(role != FOLLOWING and trouble) or None,
+        agent_is_paused=said.get("paused") or None,
+        replicas_that_serve="any replica in the member's rack" if aware else "leader replicas",
+        over_racks=over_racks(
             rack_spread(problem, cluster, rates), elsewhere={rack.rack for rack in racks.values()} - cluster.racks.names
         ),
-        "present": {**_figures(made.before, shares[0]), **_evenness(problem, problem.owner, rates)},
-        "proposed": {**_figures(made.after, shares[1]), **_evenness(problem, made.final, rates)},
-        "copartitioning": copartitioning(made, mode, settings, group, rates) if made.assignor == "optimal" else None,
-        "warnings": [
+        present=_figures(problem, problem.owner, made.before, shares[0], rates),
+        proposed=_figures(problem, made.final, made.after, shares[1], rates),
+        copartitioning=copartitioning(made, mode, settings, group, rates) if made.assignor == "optimal" else None,
+        warnings=(
             *unknown,
             *filter(None, [unasked]),
             *unknown_racks([rack.named for rack in racks.values()], cluster),
             *rack_warnings([rack.named for rack in racks.values()], settings.racks, cluster.racks),
             *subject.unreadable,
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.options.keep_copartitioned else []),
-        ],
-        "members": [
-            {
-                "id": member,
-                "client_id": client_ids[member],
-                "rack": racks[member].rack,
-                "rack_from": racks[member].source,
-                "reads": "any replica" if mode.rack_aware_fetch and racks[member].fetches_with_rack else "leaders",
-                "present": present[index],
-                "proposed": proposed[index],
-            }
+        ),
+        members=tuple(
+            PlannedMember(
+                id=member,
+                client_id=client_ids[member],
+                rack=racks[member].rack,
+                rack_from=racks[member].source,
+                reads="any replica" if mode.rack_aware_fetch and racks[member].fetches_with_rack else "leaders",
+                present=present[index],
+                proposed=proposed[index],
+            )
             for index, member in enumerate(problem.members)
-        ],
-        **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds, rates=rates)} if with_curve else {}),
-    }
+        ),
+        curve=points_of(problem, seconds=mode.deadline_seconds, rates=rates) if with_curve else None,
+    )
 
 
 def copartitioning(
     made: planner.Plan, mode: Mode, settings: Settings, group: str, rates: Rates | None
-) -> dict[str, Any] | None:
+) -> Copartitioning | None:
     """Return what would cross racks if co-partitioned topics need not stay together; None if that saves too little.
 
-    Too little is what the policy would not rebalance the group for. Bytes and dollars are None where not measured.
+    Too little is what the policy would not rebalance the group for.
     """
     if not mode.options.keep_copartitioned:
         return None
@@ -165,20 +264,20 @@ def copartitioning(
         row = row_of(made.problem, rates)
         saved = known_crossing(made.problem, made.final, row) - known_crossing(made.problem, apart.final, row)
     price = price_table(settings.money)
-    return {
-        "cross_rack_share": share,
-        "saved_bytes_per_second": saved,
-        "saved_dollars_per_month": None if saved is None else price.dollars(saved) * SECONDS_PER_MONTH,
-        "cure": CURE_OF_COPARTITIONING,
-    }
+    return Copartitioning(
+        cross_rack_share=share,
+        saved_bytes_per_second=saved,
+        saved_dollars_per_month=None if saved is None else price.dollars(saved) * SECONDS_PER_MONTH,
+        cure=CURE_OF_COPARTITIONING,
+    )
 
 
 def _saving(now: float | None, then: float | None) -> float | None:
     return None if now is None or then is None else now - then
 
 
-def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[str, Any]:
-    """Return how evenly members read under a plan; None where it is not known."""
+def _figures(problem: Problem, owner: Int32Array, cost: Cost, share: float | None, rates: Rates | None) -> PlanFigures:
+    """Return an assignment with its cost and cross-rack share, and how evenly members read under it."""
     subscriptions = {
         member: [topic for topic, wanted in zip(problem.topics, problem.subscriptions[reader], strict=True) if wanted]
         for member, reader in zip(problem.members, problem.subscription_of.tolist(), strict=True)
@@ -188,13 +287,17 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
         for at, topic, number in zip(owner.tolist(), problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
         if at != NOBODY
     ]
-    share = topic_share(((member, topic) for member, topic, _ in owned), subscriptions)
-    most = busiest(((member, (rates or {}).get((topic, number))) for member, topic, number in owned), problem.members)
-    return {"topic_share": None if share is None else asdict(share), "busiest": None if most is None else asdict(most)}
+    read = ((member, (rates or {}).get((topic, number))) for member, topic, number in owned)
+    return PlanFigures(
+        cost=cost,
+        cross_rack_share=share,
+        topic_share=topic_share(((member, topic) for member, topic, _ in owned), subscriptions),
+        busiest=busiest(read, problem.members),
+    )
 
 
-def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) -> dict[str, Any] | None:
-    """Return how members and partitions are spread over racks, as JSON values.
+def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) -> OverRacks | None:
+    """Return how members and partitions are spread over racks.
 
     Args:
         spread: the spread; None where racks are not known.
@@ -203,27 +306,17 @@ def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) 
     if spread is None:
         return None
     uneven = members_uneven(spread) and not elsewhere
-    return {
-        **asdict(spread),
-        "cause": uneven_in_words(spread) if uneven else None,
-        "cure": cure_of_uneven(spread) if uneven else None,
-    }
+    return OverRacks(
+        spread=spread,
+        cause=uneven_in_words(spread) if uneven else None,
+        cure=cure_of_uneven(spread) if uneven else None,
+    )
 
 
 def _plan_of_brokers(problem: Problem, members: Sequence[PlanMember]) -> planner.Plan:
     """Return the plan of samerack's assignor in the brokers."""
     final = server_plan(problem, sends_rack(problem, members))
     return planner.Plan(problem=problem, final=final, sent=final, assignor="optimal", failure=None)
-
-
-def _figures(cost: Cost, share: float | None) -> dict[str, Any]:
-    """Return a cost as JSON values; what crosses racks is None if it is known of no partition."""
-    return {
-        **asdict(cost),
-        "cross_rack": cost.known_partitions_across,
-        "cross_rack_weight": cost.known_cross_rack_weight if cost.known else None,
-        "cross_rack_share": share,
-    }
 
 
 def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> list[str]:
@@ -243,34 +336,18 @@ def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> lis
     return texts
 
 
-def asked_configs(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, int | None, list[str]]:
-    """Return what `plan` needs of the brokers' configuration.
-
-    That is whether any replica in a member's rack serves it, `group.max.size` (None if it is not known), and why the
-    first is not known: then only leaders count.
-    """
-    selector = settings.racks.replica_selector
-    try:
-        configs = read_broker_configs(wire, seen.brokers)
-    except AgentError as error:
-        unknown = [f"only leader replicas count as near, as for a running agent: {error}"]
-        return selector == "rack-aware", None, unknown if selector == "auto" else []
-    aware = configs.rack_aware if selector == "auto" else selector == "rack-aware"
-    return aware, configs.max_group_size, []
-
-
-def per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
-    """Return each member's partitions with these owners; what crosses racks is None where it is not known."""
+def per_member(made: planner.Plan, owner: Int32Array) -> list[OwnedPartitions]:
+    """Return each member's partitions with these owners."""
     problem = made.problem
     crossing = known_crossing_by_member(problem, owner)
     result = []
     for index in range(len(problem.members)):
         mine = np.flatnonzero(owner == index)
         result.append(
-            {
-                "partitions": [[problem.topics[problem.topic_of[p]], int(problem.number_of[p])] for p in mine],
-                "cross_rack": crossing[index],
-                "gained": int(np.count_nonzero((problem.owner[mine] != index) & (problem.owner[mine] != NOBODY))),
-            }
+            OwnedPartitions(
+                partitions=tuple((problem.topics[problem.topic_of[p]], int(problem.number_of[p])) for p in mine),
+                cross_rack=crossing[index],
+                gained=int(np.count_nonzero((problem.owner[mine] != index) & (problem.owner[mine] != NOBODY))),
+            )
         )
     return result

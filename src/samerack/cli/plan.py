@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -13,22 +13,24 @@ from rich.text import Text
 
 from samerack.agent import log
 from samerack.cli.cost import server_lines
-from samerack.cli.live_plan import examine, measured_rates
-from samerack.cli.member_names import short_names
+from samerack.cli.live_group import measured_rates, short_names
+from samerack.cli.live_plan import (
+    Copartitioning,
+    LivePlan,
+    OverRacks,
+    PlanFigures,
+    PlannedMember,
+    examine,
+    to_json,
+)
 from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 from samerack.common.words import UNKNOWN, count, monthly, partitions_across, percent, plain, rate
-from samerack.offline.curve import show_points
+from samerack.offline.assign import show_points
 from samerack.planning.planner import AssignorName
-from samerack.reporting.report import ServerAssignment
+from samerack.planning.rack_spread import RackLoad
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
-from samerack.traffic.evenness import BusiestMember, TopicShare, busiest_in_words, share_in_words
-
-_EVENNESS: Final[dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
-    "topic_share": ("largest part of a topic on one member", lambda one: share_in_words(TopicShare(**one))),
-    "busiest": ("busiest member", lambda one: busiest_in_words(BusiestMember(**one))),
-}
-"""How evenly members read: the title of each figure, and a function that formats it."""
+from samerack.traffic.evenness import busiest_in_words, share_in_words
 
 
 def plan(
@@ -62,7 +64,7 @@ def plan(
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings)
-    answer = examine(
+    made = examine(
         group,
         settings,
         assignor,
@@ -70,43 +72,43 @@ def plan(
         with_curve=with_curve,
     )
     if as_json:
-        typer.echo(json.dumps(answer))
+        typer.echo(json.dumps(to_json(made)))
     else:
-        show(answer)
+        show(made)
 
 
-def across(cost: dict[str, Any], *, partitions: int) -> str:
+def across(figures: PlanFigures, *, partitions: int) -> str:
     """Return what a plan reads across racks; where that is not known of all partitions, of how many it is."""
-    text = partitions_across(cost["cross_rack"], known=cost["known"], of=partitions)
-    return text if cost["cross_rack"] is None else f"{text} ({percent(cost['cross_rack_share'])})"
+    crossing = figures.cost.known_partitions_across
+    text = partitions_across(crossing, known=figures.cost.known, of=partitions)
+    return text if crossing is None else f"{text} ({percent(figures.cross_rack_share)})"
 
 
-def heading(answer: dict[str, Any]) -> str:
+def heading(made: LivePlan) -> str:
     """Return what the table of members is about."""
-    return plain(f"group {answer['group']} ({answer['protocol']}): {_replicas(answer)}")
+    return plain(f"group {made.group} ({made.protocol}): {_replicas(made)}")
 
 
-def racks_from(members: list[dict[str, Any]]) -> str:
+def racks_from(members: Sequence[PlannedMember]) -> str:
     """Which sources the members' racks come from, the most frequent first."""
-    sources = Counter(member["rack_from"] for member in members)
+    sources = Counter(member.rack_from for member in members)
     return f"racks from: {', '.join(f'{source} ({times})' for source, times in sources.most_common())}"
 
 
-def members_table(answer: dict[str, Any], width: int) -> Table:
+def members_table(members: Sequence[PlannedMember], width: int) -> Table:
     """Return a row for each member; a wide terminal also shows where its rack is from and which replicas it reads."""
-    members = answer["members"]
-    names = short_names({one["id"]: one["client_id"] for one in members})
+    names = short_names({one.id: one.client_id for one in members})
     now, then = (
-        [f"{len(one[plan]['partitions'])}/{count(one[plan]['cross_rack'])}" for one in members]
-        for plan in ("present", "proposed")
+        [f"{len(owned.partitions)}/{count(owned.cross_rack)}" for owned in plan]
+        for plan in ([one.present for one in members], [one.proposed for one in members])
     )
-    gained = [one["proposed"]["gained"] for one in members]
+    gained = [one.proposed.gained for one in members]
     return table_of(
         (
-            Column(title="member", cells=[names[one["id"]] for one in members]),
-            Column(title="rack", cells=[one["rack"] or UNKNOWN for one in members]),
-            Column(title="from", cells=[one["rack_from"] for one in members], from_width=WIDE),
-            Column(title="reads", cells=[one["reads"] for one in members], from_width=WIDE),
+            Column(title="member", cells=[names[one.id] for one in members]),
+            Column(title="rack", cells=[one.rack or UNKNOWN for one in members]),
+            Column(title="from", cells=[one.rack_from for one in members], from_width=WIDE),
+            Column(title="reads", cells=[one.reads for one in members], from_width=WIDE),
             Column(title="now/across", cells=now, number=True),
             Column(title="then/across", cells=then, number=True),
             *(
@@ -119,93 +121,84 @@ def members_table(answer: dict[str, Any], width: int) -> Table:
     )
 
 
-def racks_table(spread: dict[str, Any], width: int) -> Table:
+def racks_table(racks: Sequence[RackLoad], width: int) -> Table:
     """Return a row for each rack: its members, how many it would have if they were even, and what is near them."""
-    racks = spread["racks"]
-    figures = {"members": "members", "if even": "even_members", "near": "near_partitions"}
+    near = [rate(one.near_bytes_per_second) for one in racks]
     return table_of(
         (
-            Column(title="rack", cells=[one["rack"] for one in racks]),
-            *(
-                Column(title=title, cells=[str(one[key]) for one in racks], number=True)
-                for title, key in figures.items()
-            ),
-            Column(
-                title="near/s",
-                cells=[rate(one["near_bytes_per_second"]) for one in racks],
-                number=True,
-                optional=True,
-            ),
+            Column(title="rack", cells=[one.rack for one in racks]),
+            Column(title="members", cells=[str(one.members) for one in racks], number=True),
+            Column(title="if even", cells=[str(one.even_members) for one in racks], number=True),
+            Column(title="near", cells=[str(one.near_partitions) for one in racks], number=True),
+            Column(title="near/s", cells=near, number=True, optional=True),
         ),
         width=width,
     )
 
 
-def _replicas(answer: dict[str, Any]) -> str:
+def _replicas(made: LivePlan) -> str:
     """Which replicas serve the members, as their rows say it; the brokers' side alone is not enough."""
-    members = answer["members"]
-    any_replica = sum(member["reads"] == "any replica" for member in members)
-    if any_replica == len(members):
+    any_replica = sum(member.reads == "any replica" for member in made.members)
+    if any_replica == len(made.members):
         return "members read any replica in their rack"
     if not any_replica:
-        only_leaders = answer["replicas_that_serve"] == "leader replicas"
+        only_leaders = made.replicas_that_serve == "leader replicas"
         return "members read leaders only" + ("" if only_leaders else ", as none is known to fetch with its rack")
-    return f"{any_replica} of {len(members)} members read any replica in their rack, the others leaders"
+    return f"{any_replica} of {len(made.members)} members read any replica in their rack, the others leaders"
 
 
-def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
+def show_racks(console: Console, over: OverRacks | None) -> None:
     """Show how members and partitions are spread over racks, where that makes balanced plans read across them."""
-    if spread is None:
+    if over is None:
         console.print("members and partitions by rack: unknown")
-    elif spread["cause"] is not None:
-        console.print(racks_table(spread, console.width))
-        console.print(Text.assemble(("warning: ", "yellow"), plain(f"{spread['cause']}; {spread['cure']}")))
+    elif over.cause is not None:
+        console.print(racks_table(over.spread.racks, console.width))
+        console.print(Text.assemble(("warning: ", "yellow"), plain(f"{over.cause}; {over.cure}")))
 
 
-def show_copartitioning(console: Console, apart: dict[str, Any] | None) -> None:
+def show_copartitioning(console: Console, apart: Copartitioning | None) -> None:
     """Show what it costs that co-partitioned topics stay together, where a plan without that saves enough."""
     if apart is None:
         return
-    saved, dollars = apart["saved_bytes_per_second"], apart["saved_dollars_per_month"]
-    price = "" if saved is None else f", {rate(saved)} less, {monthly(dollars)}"
+    saved, dollars = apart.saved_bytes_per_second, apart.saved_dollars_per_month
+    price = "" if saved is None or dollars is None else f", {rate(saved)} less, {monthly(dollars)}"
     console.print(
         plain(
             "co-partitioned topics stay together, as with Kafka's range: "
-            f"{percent(apart['cross_rack_share'])} would cross racks if they need not{price}; {apart['cure']}"
+            f"{percent(apart.cross_rack_share)} would cross racks if they need not{price}; {apart.cure}"
         )
     )
 
 
-def show(answer: dict[str, Any]) -> None:
+def show(made: LivePlan) -> None:
     """Show a plan: what it brings first, then its members and what is known besides."""
     console = Console()
-    now, then = answer["present"], answer["proposed"]
-    owned, given = (
-        sum(len(member[plan]["partitions"]) for member in answer["members"]) for plan in ("present", "proposed")
-    )
+    now, then, assignor = made.present, made.proposed, made.assignor
+    owned = sum(len(member.present.partitions) for member in made.members)
+    given = sum(len(member.proposed.partitions) for member in made.members)
     console.print(
-        f"across racks: now {across(now, partitions=owned)}, with {answer['assignor']} "
-        f"{across(then, partitions=given)}, moving "
-        f"{then['moved']}; shares by {answer['weighed_by']}"
+        f"across racks: now {across(now, partitions=owned)}, with {assignor} {across(then, partitions=given)}, "
+        f"moving {then.cost.moved}; shares by {made.weighed_by}"
     )
-    console.print(heading(answer))
-    console.print(members_table(answer, console.width))
-    console.print(racks_from(answer["members"]))
-    show_racks(console, answer["over_racks"])
-    show_copartitioning(console, answer["copartitioning"])
-    for name, (title, words_of) in _EVENNESS.items():
-        if now[name] and then[name]:
-            line = f"{title}: now {words_of(now[name])}, with {answer['assignor']} {words_of(then[name])}"
-            console.print(plain(line))
-    console.print(plain(f"an agent leads it: {answer['agent_leads']}"))
-    if answer["agent_only_observes"]:
-        console.print(plain(f"the running agent only observes it: {answer['agent_only_observes']}"))
-    if answer["agent_is_paused"]:
-        console.print(plain(f"the running agent is paused: {answer['agent_is_paused']}"))
-    if answer["server"] is not None:
-        for line in server_lines(ServerAssignment(**answer["server"]), money=False):
-            console.print(plain(line))
-    if "curve" in answer:
-        show_points(answer["curve"], console)
-    for warning in answer["warnings"]:
+    console.print(heading(made))
+    console.print(members_table(made.members, console.width))
+    console.print(racks_from(made.members))
+    show_racks(console, made.over_racks)
+    show_copartitioning(console, made.copartitioning)
+    if now.topic_share and then.topic_share:
+        shares = f"now {share_in_words(now.topic_share)}, with {assignor} {share_in_words(then.topic_share)}"
+        console.print(plain(f"largest part of a topic on one member: {shares}"))
+    if now.busiest and then.busiest:
+        most = f"now {busiest_in_words(now.busiest)}, with {assignor} {busiest_in_words(then.busiest)}"
+        console.print(plain(f"busiest member: {most}"))
+    console.print(plain(f"an agent leads it: {made.agent_leads}"))
+    if made.agent_only_observes:
+        console.print(plain(f"the running agent only observes it: {made.agent_only_observes}"))
+    if made.agent_is_paused:
+        console.print(plain(f"the running agent is paused: {made.agent_is_paused}"))
+    for line in server_lines(made.server, money=False):
+        console.print(plain(line))
+    if made.curve is not None:
+        show_points(made.curve, console)
+    for warning in made.warnings:
         console.print(Text.assemble(("warning: ", "yellow"), plain(warning)))

@@ -1,10 +1,9 @@
-"""`samerack streams`: the commands without brokers, and `plan --group`, which reads a live application."""
+"""`samerack streams plan`: a live Kafka Streams application and what other plans of its tasks would cost, as tables."""
 
 from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,18 +11,17 @@ from rich.table import Table
 
 from samerack.agent import log
 from samerack.assignors.streams.application import AssignmentConfigs
+from samerack.cli.commands import COMMANDS, FORMER
 from samerack.cli.streams_live import find
 from samerack.cli.streams_options import options_of
 from samerack.cli.streams_report import report_of
 from samerack.common import words
+from samerack.common.command_line import OneLineErrors
 from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 from samerack.common.errors import SettingsError
-from samerack.offline.streams import PLAN_HELP, plan_of_file, streams
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 from samerack.settings.prices import price_table
-
-# Shows a live Kafka Streams application and its options as tables.
 
 _UNKNOWN = words.UNKNOWN
 
@@ -169,24 +167,43 @@ def _placements(report: dict[str, Any], width: int) -> Table:
 
 _DEFAULTS: Final = AssignmentConfigs()
 
-LIVE_HELP: Final = """
-With --group instead of FILE, a live application is read from the brokers, on the classic protocol or on KIP-1071: what
-its tasks read across racks now, and what they would with each assignor and strategy. Its group is not joined, and
-nothing is changed. Options give what no metadata has, as the application is configured.
+_PLAN_HELP: Final = """Show what a live application's tasks read across racks, and what they would under other plans.
+
+The application is read from the brokers, on the classic protocol or on KIP-1071: what its tasks read across racks now,
+and what they would with each assignor and strategy. Its group is not joined, and nothing is changed. Options give what
+no metadata has, as the application is configured. `samerack assign FILE` plans an application without brokers.
 """
 
 
+class _StreamsCommands(OneLineErrors):
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
+        """Return the command; a former one names what there is instead."""
+        if now := FORMER.get(f"streams {cmd_name}"):
+            raise SettingsError(f"streams {cmd_name}: is now `samerack {now}`")
+        return super().get_command(ctx, cmd_name)
+
+
+streams: Final = typer.Typer(
+    name="streams",
+    cls=_StreamsCommands,
+    no_args_is_help=True,
+    help=COMMANDS["streams"].summary,
+)
+
+
+@streams.callback()
+def _nothing_first() -> None:
+    """Keep `plan` a command of its own although it is the only one."""
+
+
 def register(app: typer.Typer) -> None:
-    """Add the command `streams` with its own commands."""
+    """Add the command `streams` with its own."""
     app.add_typer(streams)
 
 
-@streams.command("plan", help=PLAN_HELP + LIVE_HELP, no_args_is_help=True)
+@streams.command("plan", help=_PLAN_HELP, no_args_is_help=True, context_settings={"allow_extra_args": True})
 def plan(
     context: typer.Context,
-    source: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The application as JSON; - for standard input.")
-    ] = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     *,
@@ -240,13 +257,11 @@ def plan(
     compatible: Annotated[bool, typer.Option("--compatible", help="Plan exactly as Kafka's own assignors do.")] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Show the tasks before and after, of a file or of a live application."""
-    if (source is None) == (group is None):
-        raise SettingsError("streams plan: give either FILE or --group APPLICATION")
-    if source is not None:
-        _refuse_options_of_groups(context)
-        plan_of_file(source, as_json=as_json)
-        return
+    """Show the tasks of a live application before and after."""
+    if context.args:
+        raise SettingsError("streams plan FILE: is now `samerack assign FILE`")
+    if group is None:
+        raise SettingsError("streams plan: give --group APPLICATION")
     if by_bytes and not seconds:
         raise SettingsError("--by-bytes: bytes are measured only with --seconds; 30 or more is good")
     settings = settings_from(config, bootstrap, assignments)
@@ -259,8 +274,7 @@ def plan(
         rack_aware_traffic_cost=traffic_cost,
         rack_aware_non_overlap_cost=non_overlap_cost,
     )
-    application = str(group)
-    found = find(application, settings, configs, given=_given(changelogs or ()), seconds=seconds)
+    found = find(group, settings, configs, given=_given(changelogs or ()), seconds=seconds)
     options = options_of(
         found,
         standbys=standbys or [found.standbys],
@@ -268,24 +282,11 @@ def plan(
         compatible=compatible,
         now_ms=time.time_ns() // 1_000_000,
     )
-    report = report_of(application, found, options, prices, by_bytes=by_bytes)
+    report = report_of(group, found, options, prices, by_bytes=by_bytes)
     if as_json:
         typer.echo(json.dumps(report))
     else:
         show(report, Console())
-
-
-def _refuse_options_of_groups(context: typer.Context) -> None:
-    """Refuse what a file has itself, or does not need, in place of leaving it without effect."""
-    given = [
-        one.opts[0]
-        for one in context.command.params
-        if one.name not in {"source", "as_json"}
-        and (by := context.get_parameter_source(one.name or "")) is not None
-        and by.name == "COMMANDLINE"
-    ]
-    if given:
-        raise SettingsError(f"streams plan: {', '.join(given)} only with --group; FILE has its own settings")
 
 
 def _given(changelogs: tuple[str, ...] | list[str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from samerack.assignors.streams.application import AssignmentConfigs
 from samerack.assignors.streams.registry import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import hosts_known
-from samerack.cli.live_plan import asked_configs, measured_rates
+from samerack.cli.live_group import asked_configs, measured_rates
 from samerack.cli.streams_options import FoundApplication, Rates
 from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts

@@ -21,7 +21,7 @@ _CONFIGURATION: Final = Unknown(
     "of this command, and standbys are counted",
 )
 _PLACEMENTS: Final = ("default", "swaps (4.C.I)", "min_traffic", "min_traffic, racks apart")
-"""Rules of `samerack streams compare` that Kafka or samerack offers for standbys."""
+"""Rules of `samerack assign --compare` that Kafka or samerack offers for standbys."""
 
 
 def report_of(

@@ -11,6 +11,7 @@ from samerack.common import words
 from samerack.common.console import Console
 from samerack.reporting import findings
 from samerack.reporting.findings import Finding, Findings
+from samerack.reporting.report import not_in_sums, sums_in_words
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 
@@ -52,16 +53,8 @@ def _show(found: Findings, origin: str) -> None:
         f"{found.groups} groups, {found.brokers} brokers, bytes of {words.span(found.window_seconds)}; {origin}; "
         f"{found.prices}"
     )
-    guessed = found.guessed_dollars_per_month
-    console.print(
-        words.totals(
-            found.dollars_per_month,
-            found.avoidable_dollars_per_month,
-            guessed,
-            is_lower_bound=found.is_lower_bound,
-        )
-    )
-    if lacking := words.not_in_totals(found.unknown_bytes, found.window_seconds, guessed, found.unmeasured_groups):
+    console.print(sums_in_words(found))
+    if lacking := not_in_sums(found, found.window_seconds):
         console.print(lacking)
 
 

@@ -51,13 +51,6 @@ def at_least(amount: str, *, is_lower_bound: bool) -> str:
     return f"at least {amount}" if is_lower_bound and amount != UNKNOWN else amount
 
 
-def monthly_sum(dollars: float | None, guessed: float | None, *, is_lower_bound: bool) -> str:
-    """Format dollars a month of all that crosses racks; where they are not known, what they may come to."""
-    if dollars is None:
-        return "unknown" + (f", {estimate(guessed, guessed=True)}" if guessed else "")
-    return at_least(money(dollars), is_lower_bound=is_lower_bound)
-
-
 def monthly(dollars: float, *, guessed: bool = False) -> str:
     """Format dollars a month; a guess is what they may come to."""
     return f"{estimate(dollars, guessed=guessed)} a month"
@@ -66,25 +59,6 @@ def monthly(dollars: float, *, guessed: bool = False) -> str:
 def estimate(dollars: float, *, guessed: bool) -> str:
     """Format dollars that may be a guess; nothing is nothing in any case."""
     return f"up to about {money(dollars)}" if guessed and dollars else money(dollars)
-
-
-def totals(dollars: float | None, avoidable: float | None, guessed: float | None, *, is_lower_bound: bool) -> str:
-    """Format what all groups read across racks costs, and the part that better plans avoid."""
-    across = monthly_sum(dollars, guessed, is_lower_bound=is_lower_bound)
-    less = "unknown" if avoidable is None else monthly(avoidable)
-    return f"monthly cost of what all groups read across racks: {across}; avoidable with better plans: {less}"
-
-
-def not_in_totals(unknown_bytes: int | None, seconds: float, guessed: float | None, unmeasured_groups: int) -> str:
-    """Format what sums over groups lack: what was read in some seconds where a rack is unknown; empty if nothing.
-
-    `guessed` is what it costs a month if it is read at random; None if not known. The bytes of `unmeasured_groups` are
-    not known.
-    """
-    bound = "" if guessed is None else f", {monthly(guessed, guessed=True)}"
-    parts = [f"{rate(unknown_bytes / seconds)} read where a rack is unknown{bound}"] if unknown_bytes else []
-    parts += [f"{unmeasured_groups} groups whose bytes are unknown"] if unmeasured_groups else []
-    return f"not in it: {'; '.join(parts)}" if parts else ""
 
 
 def count(number: int | None, unknown: int = 0) -> str:

@@ -1,24 +1,23 @@
-"""`samerack streams`: where the tasks of a Kafka Streams application go, for people and for programs.
+"""Answers about a Kafka Streams application that is described in JSON: its plan for people, and lines for programs.
 
-People give one application and get tables. Programs write one JSON question per line and read one JSON answer per line
-(`--lines`).
+A line is answered with an optimised plan, with default standbys, or with a whole assignment.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-import typer
 from rich.table import Table
 
 from samerack.assignors.problem import AssignmentError
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.application import ProcessId, TaskAssignmentError
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.evaluate import TaskCost, bill, missing_standbys, remote_partitions, spread
+from samerack.assignors.streams.java_sets import tasks_in_java_order
 from samerack.assignors.streams.optimize import (
     Obstacle,
     costs_of,
@@ -26,119 +25,197 @@ from samerack.assignors.streams.optimize import (
     optimize_rack_aware_standby_tasks,
     tag_warnings,
 )
-from samerack.assignors.streams.plugin import identity_assignment
-from samerack.common.command_line import OneLineErrors
+from samerack.assignors.streams.plugin import Outcome, Request, identity_assignment, validate_task_assignment
+from samerack.assignors.streams.registry import ASSIGNORS
 from samerack.common.console import Console
 from samerack.common.words import plain
-from samerack.offline.json_lines import QuestionError, answer_lines, content_of, one_line_errors
-from samerack.offline.streams_answers import (
-    ASSIGN,
-    DEFAULT_STANDBY,
-    OPTIMIZE,
-    Plan,
-    answer_line,
-    outcome_of,
-    tasks_by_name,
-)
-from samerack.offline.streams_compare import (
-    ACTIVE_HEADINGS,
-    STANDBY_HEADINGS,
-    as_markdown,
-    compare_actives,
-    compare_standbys,
-    instance_of,
-    instances,
-    page,
-)
+from samerack.offline.json_lines import Answer, QuestionError, answered, typical
 from samerack.offline.streams_json import Application, StreamsQuestion, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable
 
-streams: Final = typer.Typer(
-    name="streams",
-    cls=OneLineErrors,
-    no_args_is_help=True,
-    help="Assign the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
-)
+    from samerack.assignors.streams.optimize import RackAwareOptimizationParams
 
-LinesOption = Annotated[
-    bool, typer.Option("--lines", help="Answer each line of standard input at once with one line of JSON.")
-]
+Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
+Result = TypeVar("Result")
+
+OPTIMIZE: Final = "streams-optimize"
+DEFAULT_STANDBY: Final = "streams-default-standby"
+ASSIGN: Final = "streams-assign"
 
 
-@streams.command("optimize", no_args_is_help=True)
-def optimize(*, lines: LinesOption = False) -> None:
-    """Move tasks of a plan to where they read least across racks (KIP-925), one JSON question per line."""
-    _answer(lines=lines, commands=(OPTIMIZE,))
+def optimize(question: StreamsQuestion) -> Answer:
+    """Return a plan in which the tasks of one kind cost less, and what both cost."""
+    application = Application(question)
+    before, params = application.assignments(), application.scope()
+    kind = TaskType(question.kind.upper())
+    run = optimize_rack_aware_active_tasks if kind is TaskType.ACTIVE else optimize_rack_aware_standby_tasks
+    optimization, nanos = _timed(question, lambda: run(params, before, compatible=question.compatible))
+    after, costs, compatible = optimization.assignments, prices(params), question.compatible
+    scope = params.tasks_to_optimize
+    first = bill(application.state, before, before, kind, costs, scope=scope, compatible=compatible)
+    last = bill(application.state, before, after, kind, costs, scope=scope, compatible=compatible)
+    other = TaskType.STANDBY if kind is TaskType.ACTIVE else TaskType.ACTIVE
+    obstacle = optimization.obstacle
+    return {
+        "assignment": tasks_by_name(application, after, kind),
+        "other": tasks_by_name(application, after, other),
+        "cost_initial": first.cost,
+        "cross_rack_initial": first.cross_rack,
+        "cross_rack": last.cross_rack,
+        "moved": last.moved,
+        "cost": last.cost,
+        "disabled": None if obstacle is None else {"reason": obstacle.reason.value, "message": obstacle.message},
+        "nanos": nanos,
+    }
 
 
-@streams.command("assign", no_args_is_help=True)
-def assign(*, lines: LinesOption = False) -> None:
-    """Assign all tasks, or add standbys to actives ("cmd": "streams-default-standby"), one JSON question per line."""
-    _answer(lines=lines, commands=(DEFAULT_STANDBY, ASSIGN))
+def prices(params: RackAwareOptimizationParams) -> Costs:
+    """Return the prices of a bill; what is not priced costs nothing."""
+    configs = params.application_state.assignment_configs
+    traffic = params.traffic_cost_override
+    non_overlap = params.non_overlap_cost_override
+    return Costs(
+        traffic=(configs.rack_aware_traffic_cost or 0) if traffic is None else traffic,
+        non_overlap=(configs.rack_aware_non_overlap_cost or 0) if non_overlap is None else non_overlap,
+    )
 
 
-PLAN_HELP: Final = """Show where the tasks of an application are, and where they would cost least.
-
-FILE (- for standard input) is one JSON object with clients, tasks and where they are:
-
-{"strategy": "min_traffic", "traffic_cost": 10, "non_overlap_cost": 1, "clients": [{"id": "A", "rack": "a"}, {"id": "B",
-"rack": "b"}], "tasks": [{"subtopology": 0, "partition": 0, "partitions": [{"topic": "t", "partition": 0, "racks":
-["b"]}]}, {"subtopology": 0, "partition": 1, "partitions": [{"topic": "t", "partition": 1, "racks": ["a"]}]}],
-"assignment": {"A": ["0_0"], "B": ["0_1"]}}
-
-It may add "standby" ({client: [tasks]}), "stateful" to a task, "changelog" and "source" (true or false) to a partition,
-"threads" and "tags" to a client, "rack_aware_assignment_tags", or an "assignor" with "previous_active",
-"previous_standby" and "lags".
-"""
-
-
-def plan_of_file(source: Path, *, as_json: bool) -> None:
-    """Show the tasks of an application in a file before and after; the command is in `cli.streams`."""
-    with one_line_errors("streams plan", AssignmentError):
-        planned = planned_of(_question(source))
-        if as_json:
-            typer.echo(json.dumps(plan_json(planned)))
-        else:
-            show_plan(planned, Console())
+def default_standby(question: StreamsQuestion) -> Answer:
+    """Return the plan with standbys added."""
+    application = Application(question)
+    before = application.assignments()
+    known = application.state.all_tasks
+    logged = [task for task in application.task_order if known[task].is_changelogged]
+    order = tasks_in_java_order(logged) if question.compatible else None
+    plan, nanos = _timed(
+        question,
+        lambda: default_standby_task_assignment(
+            application.state, before, order=order, at_least_one=question.compatible
+        ),
+    )
+    return {
+        "active": tasks_by_name(application, plan.assignments, TaskType.ACTIVE),
+        "standby": tasks_by_name(application, plan.assignments, TaskType.STANDBY),
+        "missing": {str(task): count for task, count in plan.missing.items()},
+        "nanos": nanos,
+    }
 
 
-@streams.command("compare")
-def compare(
-    source: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="An application as JSON, as `samerack streams plan` takes it."),
-    ] = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
-    as_page: Annotated[bool, typer.Option("--page", help="The page of the documentation.")] = False,
-) -> None:
-    """Compare all strategies of KIP-925: what is read across racks, what moves, how standbys spread."""
-    with one_line_errors("streams compare", AssignmentError):
-        if as_page and (source is not None or as_json):
-            raise QuestionError("--page takes no input: give neither FILE nor --json")
-        chosen = instances() if source is None else [instance_of(source.stem, _question(source))]
-        if as_page:
-            typer.echo(page(chosen), nl=False)
-            return
-        actives, standbys = compare_actives(chosen), compare_standbys(chosen)
-        if as_json:
-            typer.echo(json.dumps({"active": actives, "standby": standbys}))
-        else:
-            typer.echo(as_markdown(ACTIVE_HEADINGS, actives) + "\n\n" + as_markdown(STANDBY_HEADINGS, standbys))
+def outcome_of(application: Application, *, now_ms: int) -> Outcome:
+    """Return what the assignor that the question names makes of an application.
+
+    Raises:
+        QuestionError: there is no such assignor, or no client.
+        TaskAssignmentError: it cannot decide now.
+        AssignmentError: the application does not fit.
+    """
+    question = application.question
+    if not application.state.states:
+        raise QuestionError("no client to assign tasks to; give at least one in 'clients'")
+    run = ASSIGNORS.get(question.assignor or "")
+    if run is None:
+        raise QuestionError(f"assignor {question.assignor!r} is unknown; give one of {', '.join(ASSIGNORS)}")
+    try:
+        return run(
+            Request(
+                state=application.state,
+                now_ms=now_ms,
+                must_preserve_active=question.must_preserve_active,
+                compatible=question.compatible,
+            )
+        )
+    except TaskAssignmentError as error:
+        if question.lags is not None:
+            raise
+        raise TaskAssignmentError(
+            f"{error}. Give 'lags' ({{client: {{task: lag}}}}), or take 'fallback-prior', as Kafka does without lags"
+        ) from None
 
 
-def _question(source: Path) -> StreamsQuestion:
-    return parse(content_of(source), known_keys_only=True)
+def assign(question: StreamsQuestion) -> Answer:
+    """Return a whole assignment by a named assignor."""
+    application = Application(question)
+    state = application.state
+    outcome, nanos = _timed(question, lambda: outcome_of(application, now_ms=question.now_ms))
+    plan = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
+    active = [task for assignment in plan.values() for task in assignment.of_type(TaskType.ACTIVE)]
+    standbys = [task for assignment in plan.values() for task in assignment.of_type(TaskType.STANDBY)]
+    cross_rack = {
+        key: bill(state, plan, plan, kind, Costs(traffic=0, non_overlap=0), compatible=compatible).cross_rack
+        for key, kind, compatible in (
+            ("cross_rack_active", TaskType.ACTIVE, True),
+            ("cross_rack_active_source_only", TaskType.ACTIVE, False),
+            ("cross_rack_standby", TaskType.STANDBY, False),
+        )
+    }
+    return {
+        "active": tasks_by_name(application, plan, TaskType.ACTIVE),
+        "standby": tasks_by_name(application, plan, TaskType.STANDBY),
+        "tasks_with_warmups": [
+            str(task) for task in sorted(set(standbys)) if standbys.count(task) > question.num_standby_replicas
+        ],
+        "probing_rebalance": outcome.probing_rebalance,
+        "rack_aware_enabled": outcome.obstacle is None,
+        "disabled": None if outcome.obstacle is None else outcome.obstacle.message,
+        "warnings": list(outcome.warnings),
+        "followup_deadline_ms": {
+            application.name[process]: assignment.followup_rebalance_deadline
+            for process, assignment in plan.items()
+            if assignment.followup_rebalance_deadline is not None
+        },
+        "validation": validate_task_assignment(state, outcome.assignment).value,
+        "missing_standbys": {str(task): count for task, count in missing_standbys(state, plan).items()},
+        "unassigned": [str(task) for task in sorted(state.all_tasks.keys() - set(active))],
+        **cross_rack,
+        "nanos": nanos,
+    }
 
 
-def _answer(*, lines: bool, commands: Collection[str]) -> None:
-    if not lines:
-        typer.echo("samerack streams: give --lines, and questions on standard input", err=True)
-        raise typer.Exit(2)
-    answer_lines(lambda line: answer_line(line, commands))
+COMMANDS: Final[dict[str, Callable[[StreamsQuestion], Answer]]] = {
+    OPTIMIZE: optimize,
+    DEFAULT_STANDBY: default_standby,
+    ASSIGN: assign,
+}
 
+
+def answer_line(line: bytes, default_command: str = "") -> Answer:
+    """Return the answer to one question; whatever is wrong with it becomes `{"error": ..., "message": ...}`.
+
+    `default_command` is meant where the question names none; "" for a whole assignment where it names an assignor, and
+    else an optimised plan.
+    """
+
+    def answer(text: bytes) -> Answer:
+        question = parse(text)
+        command = question.cmd or default_command or (ASSIGN if question.assignor else OPTIMIZE)
+        if command not in COMMANDS:
+            raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(COMMANDS)}")
+        return COMMANDS[command](question)
+
+    return answered(line, answer, AssignmentError)
+
+
+def tasks_by_name(application: Application, plan: Plan, kind: TaskType) -> dict[str, list[str]]:
+    """Tasks of every client, in the order of the question's clients."""
+    return {
+        name: [str(task) for task in sorted(plan[process].of_type(kind))] if process in plan else []
+        for name, process in application.process.items()
+    }
+
+
+def _timed(question: StreamsQuestion, run: Callable[[], Result]) -> tuple[Result, int]:
+    """Return what came of it, and the median ns of the later half of the runs that are asked for."""
+    nanos = []
+    for _ in range(question.repeat):
+        start = time.perf_counter_ns()
+        result = run()
+        nanos.append(time.perf_counter_ns() - start)
+    return result, typical(nanos)
+
+
+# -- for people
 
 _NAMED: Final = 5
 """Tasks that a note names; the others are counted."""

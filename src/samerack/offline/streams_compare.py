@@ -1,6 +1,6 @@
 """Every strategy of KIP-925 on the same applications: what each reads across racks, moves, and how standbys spread.
 
-`samerack streams compare --page` prints `docs/strategies.md`, and a test holds the file to it.
+`samerack assign --compare` shows the tables, and `docs/strategies.md` those of an application that is made by counting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from samerack.assignors.streams.version4 import (
     prefer_reliability,
     swap_greedily,
 )
-from samerack.offline.streams_json import Application, Client, Partition, StreamsQuestion, Task
+from samerack.offline.streams_json import Application, StreamsQuestion
 
 Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 Row: TypeAlias = dict[str, Any]
@@ -178,125 +178,3 @@ def as_markdown(headings: Sequence[str], rows: Iterable[Row]) -> str:
         lines.append(f"| {'' if name == last else name} | {' | '.join(cells)} |")
         last = name
     return "\n".join(lines)
-
-
-_SHOWN: Final = "skewed replicas"
-"""The application of the page; the command shows all."""
-
-_HEAD: Final = """\
-# Which strategy for Streams tasks?
-
-<!-- made by `samerack streams compare --page`; change src/samerack/offline/streams_compare.py instead -->
-
-| You want | Set |
-|---|---|
-| the least traffic across zones | `rack.aware.assignment.strategy=min_traffic` |
-| no client that has most of a subtopology | `balance_subtopology`; it can cost some traffic |
-| few moves | a higher `rack.aware.assignment.non_overlap_cost` |
-| standbys in other zones than their actives | `rack.aware.assignment.tags`, which hold whatever traffic costs |
-
-Without tags, saving traffic puts standbys beside their active, where the data is: a lost zone then loses both.
-
-One of the seven applications of `samerack streams compare`; `samerack streams compare FILE` shows your own. *Cost* is
-10 for each partition read across racks and 1 for each task that moves (KIP-925, 4.B.III). *Crowding* is how many tasks
-of one subtopology the fullest thread has more than the emptiest. `min_traffic, 1 to 10` has StickyTaskAssignor's costs.
-
-## Actives
-
-"""
-
-_STANDBYS: Final = """
-
-## Standbys
-
-`min_traffic` is the exact optimum of what KIP-925 (4.C.I) does by swapping pairs; `racks apart` is the same where no
-task may be in fewer racks than before.
-
-"""
-
-
-def page(instances: list[ComparedApplication]) -> str:
-    """Return the page in Markdown."""
-    shown = [instance for instance in instances if instance.name == _SHOWN]
-    actives = as_markdown(ACTIVE_HEADINGS, (row for row in compare_actives(shown) if _is_shown(row["strategy"])))
-    standbys = as_markdown(STANDBY_HEADINGS, (row for row in compare_standbys(shown) if _is_shown(row["strategy"])))
-    return f"{_HEAD}{actives}{_STANDBYS}{standbys}\n"
-
-
-def _is_shown(strategy: str) -> bool:
-    """Whether KIP-925 as it was accepted has the strategy, or samerack."""
-    return not strategy.startswith(("version 4", "reliability first"))
-
-
-# -- applications to compare them on
-
-SUBTOPOLOGIES: Final = 3
-"""The last one has no state."""
-STRIDES: Final = {"source": 1, "other": 7, "changelog": 11}
-"""How replicas of source, second source and changelog run around the racks: unlike each other, as in real clusters."""
-
-
-def instances() -> list[ComparedApplication]:
-    """Return applications that are made by counting, so that everybody gets the same ones."""
-    return [
-        _counted("even", "abc" * 2, "abc", replication=2, partitions=24),
-        _counted("one replica", "abc" * 3, "abc", partitions=36),
-        _counted("skewed clients", "aaaabc", "abc", partitions=30),
-        _counted("skewed replicas", "abcd" * 2, "aaabcd", partitions=40),
-        _counted("unequal threads", "abcabc", "abc", partitions=42, threads=(1, 2, 4)),
-        _counted("two standbys", "abcde" * 2, "abcde", replication=2, partitions=50, standbys=2),
-        _counted("large", "abcde" * 8, "abbcdee", replication=2, partitions=300),
-    ]
-
-
-def _counted(
-    name: str,
-    client_racks: str,
-    replica_racks: str,
-    *,
-    partitions: int,
-    replication: int = 1,
-    standbys: int = 1,
-    threads: Sequence[int] = (1,),
-) -> ComparedApplication:
-    """Return an application whose actives are dealt in turn to the threads."""
-
-    def racks(topic: str, subtopology: int, partition: int) -> list[str]:
-        first = partition * STRIDES[topic] + partition // len(replica_racks) + subtopology
-        return sorted({replica_racks[(first + step) % len(replica_racks)] for step in range(replication)})
-
-    def task(subtopology: int, partition: int) -> Task:
-        """Return a task with one source, two in the second subtopology, and a changelog unless it is of the last."""
-        stateful = subtopology < SUBTOPOLOGIES - 1
-        topics = ["source", *(["other"] if subtopology == 1 else []), *(["changelog"] if stateful else [])]
-        parts = [
-            Partition(
-                topic=f"{topic}-{subtopology}",
-                partition=partition,
-                source=topic != "changelog",
-                changelog=topic == "changelog",
-                racks=racks(topic, subtopology, partition),
-            )
-            for topic in topics
-        ]
-        return Task(subtopology=subtopology, partition=partition, stateful=stateful, partitions=parts)
-
-    clients = [
-        Client(id=str(number), rack=rack, threads=threads[number % len(threads)])
-        for number, rack in enumerate(client_racks)
-    ]
-    tasks = [task(subtopology, partition) for subtopology in range(SUBTOPOLOGIES) for partition in range(partitions)]
-    turns = [client.id for client in clients for _ in range(client.threads)]
-    assignment: dict[str, list[str]] = {client.id: [] for client in clients}
-    for number, one in enumerate(tasks):
-        assignment[turns[number % len(turns)]].append(f"{one.subtopology}_{one.partition}")
-    question = StreamsQuestion(
-        clients=clients,
-        tasks=tasks,
-        assignment=assignment,
-        num_standby_replicas=standbys,
-        strategy=Strategy.MIN_TRAFFIC.value,
-        traffic_cost=COSTS.traffic,
-        non_overlap_cost=COSTS.non_overlap,
-    )
-    return instance_of(name, question)

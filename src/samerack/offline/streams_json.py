@@ -98,7 +98,7 @@ class StreamsQuestion(QuestionPart):
 
 def parse(data: bytes | str, *, known_keys_only: bool = False) -> StreamsQuestion:
     """Return the question in a JSON text; errors are those of `assign_json.read`."""
-    return read(StreamsQuestion, data, known_keys_only=known_keys_only, see="samerack streams")
+    return read(StreamsQuestion, data, known_keys_only=known_keys_only, see="samerack assign --help")
 
 
 class Application:

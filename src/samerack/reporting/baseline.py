@@ -7,18 +7,17 @@ group's clients uses racks is taken from what was seen while another member led.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from samerack.assignors.consumer.curve import curve
 from samerack.assignors.consumer.registry import Options, own_plan, server_plan
 from samerack.assignors.evaluate import Rates, share_of_owners
 from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import min_traffic_plan
 from samerack.events.event import Event
+from samerack.planning.curve import CurvePoint, points_of
 from samerack.planning.deadline import assign_aside
 from samerack.planning.members import PlanMember
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember
@@ -31,33 +30,12 @@ _NEAR: Final = 0.15
 """How far an assignor's share may be from what was seen: other members or replicas, or a history of sticky plans."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePoint:
-    """A plan less even by `max_skew`: its cross-rack share, and the partitions of its fullest and emptiest member.
-
-    The share is None if the racks of members or brokers are not known.
-    """
-
-    max_skew: int
-    share: float | None
-    fullest: int
-    emptiest: int
-
-
 def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, ...]:
     """Return plans from balanced to most local, by measured bytes per second; empty if the group is too large."""
     if not problem.members or len(problem.owner) > _MAX_PARTITIONS:
         return ()
     try:
-        return tuple(
-            CurvePoint(
-                max_skew=point.max_skew,
-                share=share_of_owners(problem, point.owner, rates),
-                fullest=point.fullest,
-                emptiest=point.emptiest,
-            )
-            for point in curve(problem, assign=partial(assign_aside, "optimal"))
-        )
+        return points_of(problem, rates=rates)
     except AssignmentError:
         return ()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.traffic.log_growth import Replication
 
@@ -87,6 +88,16 @@ class Bill:
     producers: ProducerCost | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillPart:
+    """One part: whose bytes cross racks, how many, their cost (None where not known), and what decides that."""
+
+    name: str
+    bytes_per_second: float | None
+    dollars_per_month: float | None
+    decided_by: str
+
+
 def bill(found: Replication, prices: PriceTable, *, random_share: float | None) -> Bill:
     """Return the cost of what was measured.
 
@@ -149,3 +160,40 @@ def _producers(found: Replication, prices: PriceTable, random_share: float | Non
 
 def _per_month(crossing: int, found: Replication, prices: PriceTable) -> float:
     return prices.dollars(crossing) / found.seconds * SECONDS_PER_MONTH
+
+
+def parts_of(bill: Bill) -> tuple[BillPart, ...]:
+    """Return replication, and producers in three cases, as rows for the page and the terminal."""
+    replication, producers = bill.replication, bill.producers
+
+    def part(name: str, of: Crossing | ReplicationCost | None, decided_by: str) -> BillPart:
+        crossing, dollars = (of.cross_rack_bytes, of.dollars_per_month) if of is not None else (None, None)
+        rate = crossing / bill.window_seconds if crossing is not None and bill.window_seconds > 0 else None
+        return BillPart(name=name, bytes_per_second=rate, dollars_per_month=dollars, decided_by=decided_by)
+
+    return (
+        part("replication", replication, "replicas in other racks"),
+        part("producers, least", producers.least if producers else None, "if each is in its leader's rack"),
+        part("producers, random", producers.random if producers else None, "if they are spread evenly over all racks"),
+        part("producers, most", producers.most if producers else None, "if none is in its leader's rack"),
+    )
+
+
+def missing(bill: Bill | None) -> tuple[str, ...]:
+    """Return what the parts lack and why, in sentences."""
+    if bill is None:
+        return ()
+    if bill.unknown:
+        return (f"replication and producers are not known: {bill.unknown}",)
+    found = []
+    if bill.unknown_partitions:
+        found.append(
+            f"not in replication and producers: {bill.unknown_partitions} of {bill.partitions} partitions, whose "
+            "sizes or offsets are not known"
+        )
+    unknown = bill.replication.unknown_bytes if bill.replication else 0
+    if unknown:
+        found.append(
+            f"neither local nor across racks: {words.size(unknown)} that brokers without known racks copied or led"
+        )
+    return tuple(found)

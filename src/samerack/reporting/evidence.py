@@ -1,19 +1,30 @@
-"""The input of the checks of `samerack verify`: a snapshot of measured traffic, its report, and figures of both.
+"""The input of the checks of `samerack verify`, and what a group would read across racks if one thing were other.
 
-The figures are what a group reads across racks now, how much of that a better plan avoids, and what that costs.
+The input is a snapshot of measured traffic, its report, and figures of both. A cure changes a group's problem: where
+members are, what may serve them, where replicas are; by that each cure has its price. Partitions stay with their
+owners, unless the agent leads the group: it would plan anew. A member whose rack nobody knows is taken to be in each
+rack of the brokers alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from samerack.assignors.evaluate import cross_rack_mask, row_of
+from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Problem
 from samerack.common.money import per_month
-from samerack.reporting.costs import broker_racks
+from samerack.common.records import LEADING
+from samerack.planning.deadline import assign_aside
+from samerack.planning.rack_spread import with_racks
+from samerack.reporting.costs import ServedElsewhere, broker_racks, served_elsewhere
+from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost, Report
-from samerack.reporting.serving import ServedElsewhere, served_elsewhere
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.snapshot import UNPLANNED_KINDS, GroupTraffic, TrafficSnapshot
 
@@ -81,3 +92,136 @@ def in_group(group: GroupTraffic) -> str:
 def dollars_per_month(evidence: Evidence, crossing_bytes: float) -> float | None:
     """Return the dollars per month for so many bytes in the window; None before a measurement."""
     return per_month(evidence.report.prices.dollars(crossing_bytes), evidence.snapshot.window_seconds)
+
+
+Cure: TypeAlias = Callable[[Problem], Problem]
+"""Returns a group's problem as a cure makes it."""
+
+
+def saved(
+    evidence: Evidence, group: GroupTraffic, cost: GroupCost, cure: Cure, *, beside: Cure | None = None
+) -> float | None:
+    """Return the dollars a month that a cure alone saves now, or saves beside another one; None if not known.
+
+    What the members in each rack read has its own measured bytes, also what those read whose rack is unknown.
+    """
+    problem = group.problem
+    if problem is None or cost.unknown_bytes is None or not evidence.racks or not evidence.racks_complete:
+        return None
+    bare = problem.member_rack == NOBODY
+    problem = with_racks(replace(problem, reads_any_replica=problem.reads_any_replica & ~bare), evidence.racks)
+    readers = np.append(problem.member_rack, np.int32(NOBODY))[problem.owner]  # the rack of each owner now
+    if beside is not None:
+        problem = beside(problem)
+    rates = row_of(problem, group.long_run_rates)
+    row = rates if rates.any() else np.ones(len(problem.owner))
+    less = row * (_crossing(evidence, cost, problem, row) - _crossing(evidence, cost, cure(problem), row))
+    owned = problem.owner != NOBODY
+    if not owned.any():
+        return None
+    nearer = 0.0
+    for rack, size in _read_in_racks(group).items():
+        mine = owned & (readers == (problem.racks.index(rack) if rack in problem.racks else NOBODY))
+        nearer += float(less[mine].sum()) / float(row[mine].sum()) * size if row[mine].any() else 0.0
+    at_most = (cost.cross_rack_bytes or 0) + cost.unknown_bytes
+    return dollars_per_month(evidence, min(max(0, round(nearer)), at_most))
+
+
+def _read_in_racks(group: GroupTraffic) -> Mapping[str, int]:
+    """Return what members in each rack, "" if unknown, read from replicas with known racks, in bytes."""
+    sizes: Counter[str] = Counter()
+    for flow in group.flows:
+        if flow.key.replica_rack:
+            sizes[flow.key.client_rack] += flow.volume.wire_bytes
+    return sizes
+
+
+def priced(evidence: Evidence, group: GroupTraffic, cost: GroupCost, finding: Finding, cure: Cure) -> Finding:
+    """Return a finding with the price of its cure alone; one that saves nothing says which it needs first, if any."""
+    alone = saved(evidence, group, cost, cure)
+    if alone is None or alone > 0:
+        return replace(finding, dollars_per_month=alone)
+    selector = evidence.snapshot.rack_aware_fetch is False and saved(
+        evidence, group, cost, cure, beside=fetching(fetchers(group))
+    )
+    return needing(finding, Code.NO_RACK_AWARE_SELECTOR.value if selector else "")
+
+
+def needing(finding: Finding, first: str) -> Finding:
+    """Return a finding whose cure alone saves nothing now, with what it needs first; without that it costs nothing."""
+    if not first:
+        cause = f"{finding.cause}. Its cure alone saves nothing now"
+        return replace(finding, costs=False, dollars_per_month=0.0, cause=cause)
+    return replace(finding, dollars_per_month=0.0, cure=f"alone this saves nothing now, first {first}: {finding.cure}")
+
+
+def fetchers(group: GroupTraffic) -> frozenset[str]:
+    """Return the members that are known to fetch with their rack."""
+    return frozenset(member.id for member in group.members if member.rack.fetches_with_rack)
+
+
+def fetching(members: Collection[str]) -> Cure:
+    """Return the cure by which any replica in their rack serves these members."""
+    return lambda problem: replace(problem, reads_any_replica=problem.reads_any_replica | _among(problem, members))
+
+
+def unserved(problem: Problem, members: Collection[str]) -> Problem:
+    """Return the problem as it is while leaders alone serve these members."""
+    return replace(problem, reads_any_replica=problem.reads_any_replica & ~_among(problem, members))
+
+
+def placed(members: Collection[str]) -> Cure:
+    """Return the cure by which these members are in the racks of replicas in turn."""
+
+    def cure(problem: Problem) -> Problem:
+        mine = _among(problem, members)
+        racks = np.flatnonzero(problem.replica_racks.any(axis=0))
+        member_rack = problem.member_rack.copy()
+        member_rack[mine] = np.resize(racks if len(racks) else np.array([NOBODY]), int(mine.sum()))
+        return replace(problem, member_rack=member_rack)
+
+    return cure
+
+
+def in_racks(members: Mapping[str, str]) -> Cure:
+    """Return the cure by which these members are in the named racks of brokers."""
+
+    def cure(problem: Problem) -> Problem:
+        racks = [problem.racks.index(members[one]) if one in members else NOBODY for one in problem.members]
+        mine = _among(problem, members)
+        return replace(problem, member_rack=np.where(mine, np.array(racks, np.int32), problem.member_rack))
+
+    return cure
+
+
+def replicas_in(racks: Collection[str]) -> Cure:
+    """Return the cure by which each partition has a replica in each of these racks."""
+    return lambda problem: replace(
+        problem, replica_racks=problem.replica_racks | np.array([rack in racks for rack in problem.racks], np.bool_)
+    )
+
+
+def _among(problem: Problem, members: Collection[str]) -> BoolArray:
+    """Return [M] which of the problem's members are among these."""
+    return np.array([member in members for member in problem.members], np.bool_)
+
+
+def _crossing(evidence: Evidence, cost: GroupCost, problem: Problem, row: FloatArray) -> FloatArray:
+    """Return [P] the probability that a partition is read across racks; `row` [P] is what is read of each."""
+    now = _expected(evidence, problem, problem.owner)
+    if cost.role != LEADING:
+        return now
+    try:
+        planned = _expected(evidence, problem, assign_aside("optimal", problem))
+    except AssignmentError:
+        return now
+    return planned if float(row @ planned) < float(row @ now) else now
+
+
+def _expected(evidence: Evidence, problem: Problem, owner: Int32Array) -> FloatArray:
+    crossing = cross_rack_mask(problem, owner) & (problem.leader_rack != NOBODY)
+    anywhere = (owner != NOBODY) & (problem.member_rack[owner] == NOBODY)
+    brokers = np.array([rack in evidence.racks for rack in problem.racks], np.bool_)
+    near = np.where(problem.reads_any_replica[owner], problem.replica_racks[:, brokers].sum(axis=1), 1)
+    expected: FloatArray = np.where(anywhere, 1.0 - near / len(evidence.racks), crossing)
+    return expected

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final
 
 from samerack.common.answers import JsonAnswer
-from samerack.reporting.amounts import is_whole
+from samerack.reporting.report import CostSums
 
 
 class Code(Enum):
@@ -58,20 +58,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """All findings at one moment.
+class Findings(CostSums):
+    """All findings at one moment, with the sums of the report.
 
     Attributes:
         findings: those that cost money first, of them the one whose cure alone saves most.
         window_seconds: how long bytes were measured.
         prices: the price table, in one line.
         bootstrap: `bootstrap.servers` of the checked cluster.
-        dollars_per_month: what crosses racks costs, over all groups; the same figure as the report's total. None if not
-            known.
-        avoidable_dollars_per_month: the part of it beyond the best plans; None if that is known of no group.
-        unknown_bytes: those in the window with an unknown rack, which are in neither; None if not measured.
-        unmeasured_groups: how many groups have no measured bytes, which are in neither.
-        guessed_dollars_per_month: what these would cost if they were read at random; None if not known.
     """
 
     findings: tuple[Finding, ...]
@@ -80,16 +74,6 @@ class Findings:
     window_seconds: float
     prices: str
     bootstrap: str
-    dollars_per_month: float | None = None
-    avoidable_dollars_per_month: float | None = None
-    unknown_bytes: int | None = 0
-    unmeasured_groups: int = 0
-    guessed_dollars_per_month: float | None = None
-
-    @property
-    def is_lower_bound(self) -> bool:
-        """Whether something that may have crossed racks is in no figure of dollars."""
-        return not is_whole(self.unknown_bytes, self.unmeasured_groups)
 
     @property
     def first(self) -> Finding | None:

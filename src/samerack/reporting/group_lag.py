@@ -1,15 +1,13 @@
 """The lag of one group by topic, member and partition, as values that the agent sends as JSON.
 
-The group's page and `samerack lag` show these values: `lag_records` are the records that are not read yet,
-`lag_seconds` is the age of the oldest one. Of a partition None is what is not known. Figures of several partitions are
-lower bounds where `lag_unknown_partitions` (`lag_seconds_unknown_partitions`) is not 0: so many are not known.
+The group's page and `samerack lag` show these values. Of a partition None is what is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, TypedDict
+from dataclasses import asdict, dataclass
+from typing import Final
 
 from samerack.common.answers import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
@@ -17,17 +15,24 @@ from samerack.traffic.snapshot import GroupTraffic, LowerBound, ObservedMember, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLag:
-    """One topic."""
+class Lag:
+    """The lag of several partitions, as JSON and pages have it: of a topic, a member or a group.
 
-    lag_records: int | None
-    lag_seconds: float | None
+    Attributes:
+        lag_records: records that are not read yet, at least; None if nothing is known.
+        lag_seconds: the age of the oldest of them, at least; 0 if there is none, None if nothing is known.
+        lag_unknown_partitions: partitions that `lag_records` lacks; with 0 it is exact.
+        lag_seconds_unknown_partitions: the same of `lag_seconds`.
+    """
+
+    lag_records: int | None = None
+    lag_seconds: float | None = None
     lag_unknown_partitions: int = 0
     lag_seconds_unknown_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberLag:
+class MemberLag(Lag):
     """One member, with the wire bytes per second that it reads; its lag is 0 if it has no partitions."""
 
     member_id: str
@@ -35,10 +40,6 @@ class MemberLag:
     rack: str | None
     partitions: int
     bytes_per_second: float | None
-    lag_records: int | None
-    lag_seconds: float | None
-    lag_unknown_partitions: int = 0
-    lag_seconds_unknown_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,48 +58,34 @@ class PartitionLag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLag:
+class GroupLag(Lag):
     """One group of the cluster with these `bootstrap.servers`, its state as the brokers name it."""
 
     bootstrap: str
     group: str
     state: str
-    lag_records: int | None
-    lag_seconds: float | None
-    topics: Mapping[str, TopicLag]
+    topics: Mapping[str, Lag]
     members: tuple[MemberLag, ...]
     partitions: tuple[PartitionLag, ...]
-    lag_unknown_partitions: int = 0
-    lag_seconds_unknown_partitions: int = 0
 
 
-class LagFields(TypedDict):
-    """What reports of several partitions have of their lag."""
-
-    lag_records: int | None
-    lag_seconds: float | None
-    lag_unknown_partitions: int
-    lag_seconds_unknown_partitions: int
-
-
-def _lag_fields(records: LowerBound[int], seconds: LowerBound[float]) -> LagFields:
-    """Return the fields of a lag."""
-    return {
-        "lag_records": records.value,
-        "lag_seconds": seconds.value,
-        "lag_unknown_partitions": records.unknown,
-        "lag_seconds_unknown_partitions": seconds.unknown,
-    }
+def _lag(records: LowerBound[int], seconds: LowerBound[float]) -> Lag:
+    return Lag(
+        lag_records=records.value,
+        lag_seconds=seconds.value,
+        lag_unknown_partitions=records.unknown,
+        lag_seconds_unknown_partitions=seconds.unknown,
+    )
 
 
-def lag_of_group(group: GroupTraffic) -> LagFields:
-    """Return the fields of all topics of a group together."""
-    return _lag_fields(lag_of_all(group.lag.values()), oldest_of_all(group.lag_seconds.values()))
+def lag_of_group(group: GroupTraffic) -> Lag:
+    """Return the lag of all topics of a group together."""
+    return _lag(lag_of_all(group.lag.values()), oldest_of_all(group.lag_seconds.values()))
 
 
-def lag_of_topic(group: GroupTraffic, topic: str) -> LagFields:
-    """Return the fields of one topic of a group."""
-    return _lag_fields(group.lag.get(topic, LowerBound()), group.lag_seconds.get(topic, LowerBound()))
+def lag_of_topic(group: GroupTraffic, topic: str) -> Lag:
+    """Return the lag of one topic of a group."""
+    return _lag(group.lag.get(topic, LowerBound()), group.lag_seconds.get(topic, LowerBound()))
 
 
 def largest_first(value: float | None, unknown: int = 0) -> tuple[bool, float]:
@@ -117,14 +104,18 @@ def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
         bootstrap=bootstrap,
         group=group.group,
         state=group.state,
-        **lag_of_group(group),
-        topics={topic: TopicLag(**lag_of_topic(group, topic)) for topic in group.lag},
+        **asdict(lag_of_group(group)),
+        topics={topic: lag_of_topic(group, topic) for topic in group.lag},
         members=tuple(_of_member(member, owned[member.id]) for member in group.members),
         partitions=tuple(_of_partition(one, members.get(one.member or "")) for one in group.partitions),
     )
 
 
 def _of_member(member: ObservedMember, owned: list[PartitionTraffic]) -> MemberLag:
+    lag = _lag(
+        lag_of_all(one.lag_records for one in owned) if owned else LowerBound(value=0),
+        oldest_of_all(one.lag_seconds for one in owned) if owned else LowerBound(value=0.0),
+    )
     rates = [one.bytes_per_second for one in owned]
     known = [rate for rate in rates if rate is not None]
     return MemberLag(
@@ -133,10 +124,7 @@ def _of_member(member: ObservedMember, owned: list[PartitionTraffic]) -> MemberL
         rack=member.rack.rack,
         partitions=len(owned),
         bytes_per_second=sum(known) if len(known) == len(rates) else None,
-        **_lag_fields(
-            lag_of_all(one.lag_records for one in owned) if owned else LowerBound(value=0),
-            oldest_of_all(one.lag_seconds for one in owned) if owned else LowerBound(value=0.0),
-        ),
+        **asdict(lag),
     )
 
 

@@ -5,24 +5,76 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from samerack.cluster.view import NoRack
+from samerack.common.money import PriceTable
+from samerack.common.records import LEADING
+from samerack.reporting.costs import summed
 from samerack.reporting.findings import Code
-from samerack.reporting.ledger import Ledger
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
+from samerack.traffic.board import Published
 from samerack.traffic.log_growth import RackPair
 from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
+from samerack.traffic.snapshot import GroupTraffic
 
 _VERDICT_SECONDS: Final = 60.0
 """Findings of a scrape may be this old: a verdict over thousands of groups takes longer than a scrape should."""
 _Labels: TypeAlias = tuple[str, str, str, str]
 _PAIR: Final = ("leader_rack", "follower_rack")
 _FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack")
+
+
+@dataclass(eq=False, repr=False)
+class Ledger:
+    """Dollars by group since the agent's start that its bytes would have cost under the group's own assignor.
+
+    They never decrease while the board has the group's bytes; it receives every publication of the board.
+
+    `own_share` returns the cross-rack share of a group's own assignor.
+    """
+
+    prices: PriceTable
+    roles: Callable[[], Mapping[str, str]]
+    own_share: Callable[[GroupTraffic], float | None]
+    _dollars: dict[str, float] = field(default_factory=dict, init=False)
+    _unknown: set[str] = field(default_factory=set, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def take(self, published: Published) -> None:
+        """Add what groups that this agent counts have read since the last publication.
+
+        While the agent leads, it adds the share of the group's own assignor, or nothing if that is not known; else
+        what really crossed, since the group's own assignor caused that.
+        """
+        roles = self.roles()
+        groups = {group.group: group for group in published.snapshot.groups}
+        with self._lock:
+            kept = groups.keys() | {key.group for key in published.totals}
+            self._dollars = {name: dollars for name, dollars in self._dollars.items() if name in kept}
+            self._unknown &= kept
+        for name, read in summed(published.counted, lambda flow: flow.key.group).items():
+            group = groups.get(name)
+            booked: float | None = read.known_crossing
+            if group is not None and roles.get(name) == LEADING:
+                own = self.own_share(group)
+                booked = own * read.known if own is not None and booked is not None else None
+            with self._lock:
+                if booked is None:
+                    self._unknown.add(name)
+                else:
+                    self._unknown.discard(name)
+                    self._dollars[name] = self._dollars.get(name, 0.0) + self.prices.dollars(booked)
+
+    def dollars(self) -> dict[str, float]:
+        """Return dollars by group since the agent's start, without groups for which they are not known now."""
+        with self._lock:
+            return {group: dollars for group, dollars in self._dollars.items() if group not in self._unknown}
 
 
 class MoneyCollector(Collector):

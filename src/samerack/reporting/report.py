@@ -1,20 +1,21 @@
 """The report of bytes and money, as values that the agent sends as JSON.
 
-The page and `samerack cost` show these values.
+The page and `samerack cost` show these values. Of a sum None is what is not known, and 0 what was measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter
 
+from samerack.common import words
 from samerack.common.answers import read
 from samerack.common.money import PriceTable
-from samerack.reporting.amounts import is_whole, lower_bound, total_if_known, total_of
-from samerack.reporting.bill import Bill
+from samerack.reporting.bill import Bill, BillPart, parts_of
+from samerack.reporting.group_lag import Lag
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.snapshot import Gap
 
@@ -30,26 +31,18 @@ class PairCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCost:
-    """What a group read of one topic; None where it is not known, as in `GroupCost`.
+class TopicCost(Lag):
+    """What a group read of one topic, and its lag; None where it is not known, as in `GroupCost`.
 
     Attributes:
         wire_bytes: bytes read in the window.
         cross_rack_bytes: those from another rack.
-        lag_records: records that are not read yet, at least; None if nothing is known.
-        lag_seconds: the age of the oldest of them, at least; 0 if there is none, None if nothing is known.
-        lag_unknown_partitions: partitions that `lag_records` lacks; with 0 it is exact.
-        lag_seconds_unknown_partitions: the same of `lag_seconds`.
     """
 
     topic: str
     wire_bytes: int | None
     cross_rack_bytes: int | None
     dollars: float | None
-    lag_records: int | None = None
-    lag_seconds: float | None = None
-    lag_unknown_partitions: int = 0
-    lag_seconds_unknown_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +72,8 @@ class ServerAssignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCost:
-    """One group in the window. Shares are between 0 and 1, None if not known.
+class GroupCost(Lag):
+    """One group in the window, and its lag. Shares are between 0 and 1, None if not known.
 
     Attributes:
         kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), share (KIP-932), other.
@@ -108,7 +101,6 @@ class GroupCost:
         blind_spots: limits of the figures, in sentences.
         not_counted: records that no figure includes since the agent began to measure, so many at most, by reason.
         note: why the group is not shown in full, or "".
-        lag_records, lag_seconds, lag_unknown_partitions, lag_seconds_unknown_partitions: as of a topic.
         server: how brokers assign it; None for a group that brokers do not assign by KIP-848.
         avoidable_share: the part of what it reads that crosses racks and would not under the best plan; 0 if that is
             hardly any, None if not known.
@@ -145,10 +137,6 @@ class GroupCost:
     blind_spots: tuple[str, ...]
     note: str
     not_counted: Mapping[str, int] = field(default_factory=dict)
-    lag_records: int | None = None
-    lag_seconds: float | None = None
-    lag_unknown_partitions: int = 0
-    lag_seconds_unknown_partitions: int = 0
     server: ServerAssignment | None = None
     avoidable_share: float | None = None
     avoidable_dollars_per_month: float | None = None
@@ -167,34 +155,69 @@ class GroupCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class CostSums:
+    """What crosses racks costs a month over all groups, as far as it is known; None where nothing is.
+
+    Attributes:
+        dollars_per_month: the cost of what crosses racks, at the window's rate.
+        avoidable_dollars_per_month: the part of it that the best plans avoid.
+        unknown_bytes: those in the window with an unknown rack on either side, which are in neither.
+        unmeasured_groups: how many groups have members and no measured bytes; they are in no sum.
+        guessed_dollars_per_month: what the bytes with an unknown rack would cost if they were read at random; in no
+            other sum. None if that is not known of one group.
+    """
+
+    dollars_per_month: float | None = None
+    avoidable_dollars_per_month: float | None = None
+    unknown_bytes: int | None = 0
+    unmeasured_groups: int = 0
+    guessed_dollars_per_month: float | None = None
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether something that may have crossed racks is in no sum."""
+        return not _is_whole(self.unknown_bytes, self.unmeasured_groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals(CostSums):
     """Sums over all groups in the window of what is known; None where that is nothing.
 
     Attributes:
         wire_bytes: bytes read.
         cross_rack_bytes: those from another rack, as in `GroupCost`.
-        unknown_bytes: those with an unknown rack on either side.
-        unmeasured_groups: how many groups have members and no measured bytes; they are in no sum.
         share: the cross-rack share of what is known.
-        dollars_per_month: the cost of what crosses racks, at the window's rate.
-        avoidable_dollars_per_month: the part of it that the best plans avoid.
-        guessed_dollars_per_month: what the bytes with an unknown rack would cost if they were read at random; in no
-            other sum. None if that is not known of one group.
     """
 
     wire_bytes: int | None
     cross_rack_bytes: int | None
-    unknown_bytes: int | None
-    unmeasured_groups: int
     share: float | None
-    dollars_per_month: float | None
-    avoidable_dollars_per_month: float | None
-    guessed_dollars_per_month: float | None
 
-    @property
-    def is_lower_bound(self) -> bool:
-        """Whether something that may have crossed racks is in no sum."""
-        return not is_whole(self.unknown_bytes, self.unmeasured_groups)
+
+def monthly_sum(sums: CostSums) -> str:
+    """Return dollars a month of all that crosses racks; where they are not known, what they may come to."""
+    dollars, guessed = sums.dollars_per_month, sums.guessed_dollars_per_month
+    if dollars is None:
+        return "unknown" + (f", {words.estimate(guessed, guessed=True)}" if guessed else "")
+    return words.at_least(words.money(dollars), is_lower_bound=sums.is_lower_bound)
+
+
+def sums_in_words(sums: CostSums) -> str:
+    """Return what all groups read across racks costs, and the part that better plans avoid."""
+    avoidable = sums.avoidable_dollars_per_month
+    less = "unknown" if avoidable is None else words.monthly(avoidable)
+    return (
+        f"monthly cost of what all groups read across racks: {monthly_sum(sums)}; avoidable with better plans: {less}"
+    )
+
+
+def not_in_sums(sums: CostSums, window_seconds: float) -> str:
+    """Return what the sums over all groups lack; empty if nothing."""
+    unknown, guessed, unmeasured = sums.unknown_bytes, sums.guessed_dollars_per_month, sums.unmeasured_groups
+    bound = "" if guessed is None else f", {words.monthly(guessed, guessed=True)}"
+    parts = [f"{words.rate(unknown / window_seconds)} read where a rack is unknown{bound}"] if unknown else []
+    parts += [f"{unmeasured} groups whose bytes are unknown"] if unmeasured else []
+    return f"not in it: {'; '.join(parts)}" if parts else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,8 +259,8 @@ class Report:
         wire_bytes = total_of(group.wire_bytes for group in groups)
         unknown = total_of(group.unknown_bytes for group in groups)
         unmeasured = sum(group.wire_bytes is None and group.members > 0 for group in groups)
-        whole = is_whole(unknown, unmeasured)
-        crossing = lower_bound((group.cross_rack_bytes for group in groups), is_whole=whole)
+        whole = _is_whole(unknown, unmeasured)
+        crossing = _lower_bound((group.cross_rack_bytes for group in groups), is_whole=whole)
         known = (wire_bytes or 0) - (unknown or 0)
         return Totals(
             wire_bytes=wire_bytes,
@@ -245,13 +268,13 @@ class Report:
             unknown_bytes=unknown,
             unmeasured_groups=unmeasured,
             share=crossing / known if known and crossing is not None else None,
-            dollars_per_month=lower_bound((group.dollars_per_month for group in groups), is_whole=whole),
-            avoidable_dollars_per_month=lower_bound(
+            dollars_per_month=_lower_bound((group.dollars_per_month for group in groups), is_whole=whole),
+            avoidable_dollars_per_month=_lower_bound(
                 (group.avoidable_dollars_per_month for group in groups),
                 is_whole=whole
                 and all(group.avoidable_dollars_per_month is not None for group in groups if group.cross_rack_bytes),
             ),
-            guessed_dollars_per_month=total_if_known(group.guessed_dollars_per_month for group in groups),
+            guessed_dollars_per_month=_total_if_known(group.guessed_dollars_per_month for group in groups),
         )
 
     @property
@@ -259,6 +282,19 @@ class Report:
         """What crosses racks over all groups, as a rate; None if it is not known."""
         crossing, window = self.totals.cross_rack_bytes, self.window_seconds
         return crossing / window if crossing is not None and window > 0 else None
+
+    @property
+    def bill_parts(self) -> tuple[BillPart, ...]:
+        """Consumers, replication, and producers in three cases; nothing in the report of one group."""
+        if self.bill is None:
+            return ()
+        consumers = BillPart(
+            name="consumers",
+            bytes_per_second=self.cross_rack_bytes_per_second,
+            dollars_per_month=self.totals.dollars_per_month,
+            decided_by="assignments: what samerack moves",
+        )
+        return consumers, *parts_of(self.bill)
 
     @property
     def unknown_bytes_per_second(self) -> float | None:
@@ -270,6 +306,32 @@ class Report:
     def saved_dollars_per_month(self) -> float | None:
         """What the agent saves over all groups; None if it is known of no group."""
         return total_of(group.saved_dollars_per_month for group in self.groups)
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def total_of(values: Iterable[_Number | None]) -> _Number | None:
+    """Return the sum of what is known; None if nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
+def _lower_bound(values: Iterable[_Number | None], *, is_whole: bool) -> _Number | None:
+    """Return the sum of what is known; None if that is nothing, or 0 where something else is not known."""
+    known = total_of(values)
+    return known if known or is_whole else None
+
+
+def _is_whole(unknown_bytes: int | None, unmeasured_groups: int) -> bool:
+    """Return whether sums over groups have all that may have crossed racks."""
+    return not unknown_bytes and not unmeasured_groups
+
+
+def _total_if_known(values: Iterable[_Number | None]) -> _Number | None:
+    """Return the sum; None if one of the values is not known."""
+    values = list(values)
+    return None if None in values else total_of(values)
 
 
 _JSON: Final = TypeAdapter(Report)

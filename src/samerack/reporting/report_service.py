@@ -1,4 +1,4 @@
-"""Computes report and verdict once per snapshot, for the page, the HTTP API and the metrics.
+"""Computes report and verdict once per snapshot, for the page, the HTTP API and the metrics; and a group's history.
 
 Any thread may read; one thread computes a value and the others wait for it.
 """
@@ -7,27 +7,60 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from samerack.cluster.broker_configs import ServerAssignors
 from samerack.common.money import PriceTable
-from samerack.events import EventLog
-from samerack.events.history import TrafficHistory
+from samerack.events import Event, EventLog, Kind
+from samerack.events.history import HistoryPoint, TrafficHistory
+from samerack.planning.curve import CurvePoint
 from samerack.reporting import costs, verify
-from samerack.reporting.baseline import CurvePoint, curve_of, own_share, seen_share, server_share
+from samerack.reporting.baseline import curve_of, own_share, seen_share, server_share
 from samerack.reporting.evidence import Evidence, MeasuredBy, StreamsPlanning
 from samerack.reporting.findings import Findings
-from samerack.reporting.group_history import MARKED, GroupHistory, group_history
 from samerack.reporting.report import Report
 from samerack.reporting.server_assignment import with_servers
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.snapshot import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot
 
+MARKED: Final[tuple[Kind, ...]] = ("rebalance", "plan")
+MIN_POINTS: Final = 12
+"""So many points are shown at least, an hour of five minutes: the first of a new agent do not fill the time axis."""
 _OWN_SECONDS: Final = 60.0
 """An assignor is run again after this time: traffic changes slowly, and a run computes a plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A rebalance, or a plan that was sent; `GET /v1/events` has what is known of it."""
+
+    at: float
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupHistory:
+    """The points of one group without a gap between them, and the marks of the same time, both the oldest first."""
+
+    group: str
+    step_seconds: float
+    points: tuple[HistoryPoint, ...]
+    marks: tuple[Mark, ...]
+
+    @property
+    def begin(self) -> float:
+        """When the first point begins."""
+        return self.points[0].at
+
+    @property
+    def end(self) -> float:
+        """When the last point ends."""
+        return self.points[-1].at + self.step_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +152,7 @@ class ReportService:
         """Return what a group read in the last day, and when it rebalanced."""
         points = self.traffic_history.points(name)
         events = self.events.latest(group=name, kinds=MARKED, since=points[0].at)
-        return group_history(name, points, events, step_seconds=self.traffic_history.step_seconds)
+        return _group_history(name, points, events, step_seconds=self.traffic_history.step_seconds)
 
     def own_share(self, group: GroupTraffic) -> float | None:
         """Return the cross-rack share of the group's own assignor, at most a minute old."""
@@ -146,3 +179,30 @@ class ReportService:
                 known = _Own(share=compute(), members=members, assignor=assignor, at=now)
                 self._known_shares[whose, group.group] = known
             return known.share
+
+
+def _group_history(
+    group: str, points: Sequence[HistoryPoint], events: Iterable[Event], *, step_seconds: float
+) -> GroupHistory:
+    """Return the history from the first known point on.
+
+    `points` are MIN_POINTS at least, the oldest first; `events` are of the kinds that are marked.
+    """
+    known = next((place for place, point in enumerate(points) if point.bytes_per_second is not None), len(points))
+    shown = points[min(known, len(points) - MIN_POINTS) :]
+    begin, end = shown[0].at, shown[-1].at + step_seconds
+    marks = [Mark(at=event.at, kind=event.kind) for event in events if begin <= event.at < end]
+    return GroupHistory(
+        group=group,
+        step_seconds=step_seconds,
+        points=tuple(shown),
+        marks=tuple(sorted(marks, key=lambda mark: mark.at)),
+    )
+
+
+_HISTORY: Final = TypeAdapter(GroupHistory)
+
+
+def history_to_json(history: GroupHistory) -> bytes:
+    """Return a history as JSON, for `GET /v1/history`."""
+    return _HISTORY.dump_json(history)

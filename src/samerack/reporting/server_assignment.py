@@ -11,8 +11,8 @@ from typing import Final
 
 from samerack.cluster.broker_configs import ASSIGNOR, LINE, ServerAssignors
 from samerack.common.money import per_month
+from samerack.reporting.costs import MIN_SHARE
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
-from samerack.reporting.serving import MIN_SHARE
 from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot
 
 _CONSUMER: Final = "consumer"

@@ -16,12 +16,22 @@ from samerack.cluster.racks import sends_rack_only_in_fetch
 from samerack.cluster.view import NoRack
 from samerack.common import words
 from samerack.common.records import LEADING
-from samerack.reporting.amounts import total_of
-from samerack.reporting.counterfactual import Cure, fetchers, fetching, in_racks, needing, placed, saved, unserved
-from samerack.reporting.evidence import Evidence, dollars_per_month, in_group
+from samerack.reporting.costs import ServedElsewhere
+from samerack.reporting.evidence import (
+    Cure,
+    Evidence,
+    dollars_per_month,
+    fetchers,
+    fetching,
+    in_group,
+    in_racks,
+    needing,
+    placed,
+    saved,
+    unserved,
+)
 from samerack.reporting.findings import Code, Finding, Findings
-from samerack.reporting.report import GroupCost
-from samerack.reporting.serving import ServedElsewhere
+from samerack.reporting.report import GroupCost, total_of
 from samerack.reporting.verify_assignments import (
     assignor_on_some_brokers,
     at_random_baseline,

@@ -16,10 +16,10 @@ from samerack.cluster.joining import refusal
 from samerack.common.records import FOLLOWING, LEADING
 from samerack.protocol.values import Subscription
 from samerack.reporting.baseline import counted_apart
+from samerack.reporting.costs import MIN_SHARE
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
-from samerack.reporting.serving import MIN_SHARE
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.snapshot import GroupTraffic

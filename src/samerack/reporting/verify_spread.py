@@ -19,11 +19,10 @@ from samerack.common.records import LEADING
 from samerack.planning.problem import mode_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import share_with_every_replica, together_and_apart
-from samerack.reporting.counterfactual import fetching, needing, priced, replicas_in
-from samerack.reporting.evidence import Evidence, dollars_per_month, in_group
+from samerack.reporting.costs import MIN_SHARE
+from samerack.reporting.evidence import Evidence, dollars_per_month, fetching, in_group, needing, priced, replicas_in
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
-from samerack.reporting.serving import MIN_SHARE
 from samerack.reporting.verify_racks import names_of
 from samerack.settings.cures import command
 from samerack.traffic.snapshot import STREAMS_KINDS, GroupTraffic

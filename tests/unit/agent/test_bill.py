@@ -13,15 +13,13 @@ from prometheus_client import CollectorRegistry
 
 from samerack.agent.web import page as web_page
 from samerack.agent.web.page import MatrixCell, matrix
+from samerack.cli.asking import Measuring
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.reporting import report
-from samerack.reporting.bill import bill
-from samerack.reporting.bill_parts import bill_parts, missing
+from samerack.reporting.bill import bill, missing
 from samerack.reporting.costs import report as report_of
-from samerack.reporting.ledger import Ledger
-from samerack.reporting.measuring import Measuring
-from samerack.reporting.money_metrics import BillCollector
+from samerack.reporting.money_metrics import BillCollector, Ledger
 from samerack.reporting.report import PairCost
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import TrafficSettings
@@ -97,8 +95,8 @@ def test_what_was_not_measured_is_unknown_with_its_cause() -> None:
     shown = report_of(snapshot(replication=Replication(unknown="traffic.replication is false")), PRICES, roles={})
     assert shown.bill is not None
     assert (shown.bill.replication, shown.bill.producers) == (None, None)
-    assert [part.dollars_per_month for part in bill_parts(shown)[1:]] == [None] * 4
-    assert missing(shown) == ("replication and producers are not known: traffic.replication is false",)
+    assert [part.dollars_per_month for part in shown.bill_parts[1:]] == [None] * 4
+    assert missing(shown.bill) == ("replication and producers are not known: traffic.replication is false",)
     registry = CollectorRegistry()
     registry.register(BillCollector(reports(snapshot()), limits=SeriesLimits.of(100)))
     assert [sample for family in registry.collect() for sample in family.samples] == []
@@ -121,7 +119,7 @@ def test_the_report_of_an_older_agent_has_no_bill() -> None:
     shown = json.loads(report.to_json(reports(busy()).report()))
     del shown["bill"]
     read = report.from_json(json.dumps(shown))
-    assert (read.bill, bill_parts(read), missing(read)) == (None, (), ())
+    assert (read.bill, read.bill_parts, missing(read.bill)) == (None, (), ())
 
 
 def test_all_places_have_the_same_figures() -> None:
@@ -130,7 +128,7 @@ def test_all_places_have_the_same_figures() -> None:
     made = shown.report()
     decoded = report.from_json(report.to_json(made))
     assert decoded.bill == made.bill
-    rows = {part.name: part for part in bill_parts(decoded)}
+    rows = {part.name: part for part in decoded.bill_parts}
     assert rows["consumers"].dollars_per_month == made.totals.dollars_per_month
     with served(*web_page.routes(shown)) as port:
         text = ask(port, "/")[1]

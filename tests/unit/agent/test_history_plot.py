@@ -13,7 +13,7 @@ from samerack.agent.web.history_plot import LEFT, RATES, RIGHT, SHARES, Plot, pl
 from samerack.agent.web.page import environment
 from samerack.events import Kind
 from samerack.events.history import POINTS, HistoryPoint
-from samerack.reporting.group_history import MIN_POINTS, GroupHistory, Mark
+from samerack.reporting.report_service import MIN_POINTS, GroupHistory, Mark
 
 STEP = 300.0
 BEGIN = 1_800_000_000.0

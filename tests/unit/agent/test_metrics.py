@@ -24,8 +24,7 @@ from samerack.election.metrics import ElectionCollector
 from samerack.events import EventLog
 from samerack.events.metrics import EventMetrics
 from samerack.reporting.findings import Code
-from samerack.reporting.ledger import Ledger
-from samerack.reporting.money_metrics import BillCollector, MoneyCollector
+from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
 from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
 from samerack.traffic.snapshot import Family, Shares, Uncounted
 from tests.integration import metrics_page

@@ -17,12 +17,12 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import Problem
 from samerack.cli import lead, plan
 from samerack.cli.cost import groups_table
-from samerack.cli.live_plan import per_member, unknown_racks
+from samerack.cli.live_plan import PlanFigures, per_member, unknown_racks
 from samerack.cluster.broker_configs import CLASS, LINE, ServerAssignors, from_values
 from samerack.common.console import Console
 from samerack.common.money import shipped
-from samerack.offline.curve import points_of
 from samerack.planning import planner
+from samerack.planning.curve import points_of
 from samerack.planning.problem import Mode
 from samerack.reporting import costs
 from samerack.reporting.baseline import curve_of, server_share
@@ -31,6 +31,7 @@ from samerack.reporting.server_assignment import server_assignment, with_servers
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
 from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.policies import RULES
+from tests.unit.agent.leading.policies import cost as cost_of
 from tests.unit.agent.measured import (
     GB,
     NEAR,
@@ -213,10 +214,8 @@ def test_nothing_known_is_no_share(unknown: Problem) -> None:
         rates=byte_rates(made, exact),
     )  # fmt: skip
     assert condition.shares == (None, None)
-    assert {point.share for point in curve_of(unknown, rates)} == {None}
-    assert {(point["cross_rack"], point["cross_rack_share"]) for point in points_of(unknown, Options())} == {
-        (None, None)
-    }
+    assert {point.cross_rack_share for point in curve_of(unknown, rates)} == {None}
+    assert {(point.cross_rack, point.cross_rack_share) for point in points_of(unknown, Options())} == {(None, None)}
 
 
 def test_a_share_is_of_what_is_known() -> None:
@@ -276,7 +275,7 @@ def test_a_plan_shows_unknown_and_the_cure() -> None:
     """The table has `-`, the summary `unknown`, and a warning says what to set."""
     made = planner.make_plan(UNKNOWN_RACKS["members without rack"], MODE)
     (first, *_) = per_member(made, made.final)
-    assert first["cross_rack"] is None
+    assert first.cross_rack is None
     (warning,) = unknown_racks([None, None, A], cluster())
     assert warning.startswith("2 of 3 members have no rack")
     assert "client.rack" in warning
@@ -286,7 +285,10 @@ def test_a_plan_shows_unknown_and_the_cure() -> None:
 
 def test_a_mixed_group_says_of_how_many_partitions_it_knows() -> None:
     """The share of a plan names the known partitions it is of."""
-    assert plan.across({"cross_rack": None, "known": 0, "cross_rack_share": None}, partitions=6) == "unknown"
-    known = {"cross_rack": 2, "known": 4, "cross_rack_share": 0.5}
+    unknown, known = (
+        PlanFigures(cost=made, cross_rack_share=made.known_share, topic_share=None, busiest=None)
+        for made in (cost_of(0, 0), cost_of(2, 4))
+    )
+    assert plan.across(unknown, partitions=6) == "unknown"
     assert plan.across(known, partitions=6) == "2 of 4 known partitions (50 %)"
     assert plan.across(known, partitions=4) == "2 partitions (50 %)"

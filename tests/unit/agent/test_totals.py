@@ -15,6 +15,8 @@ from samerack.agent.program import Agent
 from samerack.cli.main import app
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH
+from samerack.reporting.findings import from_json
+from samerack.reporting.report import not_in_sums, sums_in_words
 from samerack.settings.loading import load
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import RANGE, WINDOW_SECONDS, A, B, C, flow, group, problem, publish, snapshot
@@ -122,11 +124,10 @@ def test_every_total_is_the_same_to_the_cent(shown: Shown) -> None:
     for guessed, total in ((False, "avoidable_dollars_per_month"), (True, "guessed_dollars_per_month")):
         priced = sum(one["dollars_per_month"] or 0 for one in verdict["findings"] if one["guessed"] is guessed)
         assert priced == pytest.approx(totals[total], abs=CENT)
-    dollars, avoidable, guessed = (totals[f"{kind}dollars_per_month"] for kind in ("", "avoidable_", "guessed_"))
-    sums = words.totals(dollars, avoidable, guessed, is_lower_bound=True)
-    lacking = words.not_in_totals(totals["unknown_bytes"], verdict["window_seconds"], guessed, 0)
+    sums = from_json(json.dumps(verdict))
+    assert (sums.is_lower_bound, sums.unmeasured_groups) == (True, 0)
     for command in ("verify", "cost"):
-        assert f"{sums} {lacking}" in shown.command(command)
+        assert f"{sums_in_words(sums)} {not_in_sums(sums, WINDOW_SECONDS)}" in shown.command(command)
     across = words.money(totals["dollars_per_month"])
     guess = words.monthly(totals["guessed_dollars_per_month"], guessed=True)
     avoidable = words.money(totals["avoidable_dollars_per_month"])

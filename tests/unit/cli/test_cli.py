@@ -21,7 +21,7 @@ from samerack.agent import process
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.line import WorkerStart
 from samerack.agent.supervisor.watchdog import Processes
-from samerack.cli.commands import COMMANDS
+from samerack.cli.commands import COMMANDS, FORMER
 from samerack.cli.main import app
 from samerack.cluster import client
 from samerack.cluster.connections import Connections
@@ -203,9 +203,22 @@ def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
     assert f"No such command '{name}'. Did you mean '{meant}'" in " ".join(err.replace("│", " ").split())
 
 
-def test_a_former_command_names_the_present_one() -> None:
+@pytest.mark.parametrize("former", [*FORMER, "streams plan FILE"])
+def test_a_former_command_names_the_present_one(former: str) -> None:
     """It is wrong input, and does nothing."""
-    assert run("top") == (2, "", "samerack: top: is now `samerack cost --watch`\n")
+    now = FORMER.get(former, "assign FILE")
+    assert run(*former.split()) == (2, "", f"samerack: {former}: is now `samerack {now}`\n")
+    assert run(*now.split(), "--help")[0] == 0
+
+
+def test_there_are_22_commands() -> None:
+    """A command more is an option less of another one, or a reason to change this number."""
+    leaves = list(COMMANDS)
+    for name in ("streams", "pipeline"):
+        leaves.remove(name)
+        _, out, _ = run(name, "--help")
+        leaves += re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)
+    assert len(leaves) == 22, leaves
 
 
 def test_a_taken_port_is_exit_code_1() -> None:

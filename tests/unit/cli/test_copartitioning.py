@@ -8,9 +8,9 @@ import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.cli import live_plan
-from samerack.cli.live_plan import copartitioning, examine
+from samerack.cli.live_group import Subject
+from samerack.cli.live_plan import Copartitioning, copartitioning, examine, to_json
 from samerack.cli.plan import show, show_copartitioning
-from samerack.cli.plan_subject import Subject
 from samerack.cluster.racks import NO_HOSTS
 from samerack.common.console import Console
 from samerack.planning.members import members_of_view
@@ -23,7 +23,9 @@ RATES = {(f"t{at}", 0): 1e6 for at in range(30)}
 SECONDS_PER_MONTH = 730 * 3600
 
 
-def _answer(protocol: str, rates: Mapping[tuple[str, int], float] | None, min_saving: float = 0.05) -> object:
+def _answer(
+    protocol: str, rates: Mapping[tuple[str, int], float] | None, min_saving: float = 0.05
+) -> Copartitioning | None:
     """What the plan says of thirty topics of one partition each, a third of them in each member's rack."""
     topics = {f"t{at}": [["abc"[at % 3]]] for at in range(30)}
     problem = build_problem(
@@ -41,10 +43,10 @@ def _answer(protocol: str, rates: Mapping[tuple[str, int], float] | None, min_sa
 def test_what_is_saved_is_a_share_bytes_and_dollars(capsys: pytest.CaptureFixture[str]) -> None:
     """All thirty partitions go to one member, so that two thirds cross racks; none would if they need not."""
     apart = _answer("range", RATES)
-    assert isinstance(apart, dict)
-    assert apart["cross_rack_share"] == 0
-    assert apart["saved_bytes_per_second"] == pytest.approx(20e6)
-    assert apart["saved_dollars_per_month"] == pytest.approx(20e6 * SECONDS_PER_MONTH * 0.02 / 2**30)
+    assert apart is not None
+    assert apart.cross_rack_share == 0
+    assert apart.saved_bytes_per_second == pytest.approx(20e6)
+    assert apart.saved_dollars_per_month == pytest.approx(20e6 * SECONDS_PER_MONTH * 0.02 / 2**30)
     show_copartitioning(Console(width=400), apart)
     shown = capsys.readouterr().out
     assert "0 % would cross racks if they need not, 20 MB/s less, $" in shown
@@ -54,8 +56,8 @@ def test_what_is_saved_is_a_share_bytes_and_dollars(capsys: pytest.CaptureFixtur
 def test_without_measured_bytes_it_is_a_share_alone() -> None:
     """What was not measured is not known, not 0."""
     apart = _answer("range", None)
-    assert isinstance(apart, dict)
-    assert (apart["saved_bytes_per_second"], apart["saved_dollars_per_month"]) == (None, None)
+    assert apart is not None
+    assert (apart.saved_bytes_per_second, apart.saved_dollars_per_month) == (None, None)
 
 
 @pytest.mark.parametrize(("protocol", "min_saving"), [("roundrobin", 0.05), ("range", 0.9)])
@@ -81,5 +83,30 @@ def test_the_plan_of_a_range_group_names_it(
     }
     for name, answer in known.items():
         monkeypatch.setattr(live_plan, name, lambda *_, answer=answer: answer)
-    show(examine("orders", settings, "optimal"))
+    made = examine("orders", settings, "optimal")
+    show(made)
     assert "0 % would cross racks if they need not" in " ".join(capsys.readouterr().out.split())
+    answer = to_json(made)
+    assert set(answer) == _KEYS
+    assert set(answer["present"]) == set(answer["proposed"]) == _FIGURES
+    assert (answer["present"]["cross_rack"], answer["present"]["cross_rack_share"]) == (None, None)
+    assert (answer["proposed"]["cross_rack"], answer["proposed"]["known"]) == (20, 30)
+    assert set(answer["over_racks"]) == _OVER_RACKS
+    assert set(answer["members"][0]["proposed"]) == {"partitions", "cross_rack", "gained"}
+    assert to_json(examine("orders", settings, "optimal", with_curve=True))["curve"][0]["max_skew"] == 0
+
+
+_KEYS = {
+    *("group", "protocol", "assigned_by", "server", "assignor", "weighed_by", "agent_leads", "agent_only_observes"),
+    *("agent_is_paused", "replicas_that_serve", "over_racks", "present", "proposed", "copartitioning", "warnings"),
+    "members",
+}
+_FIGURES = {
+    *("imbalance", "sum_of_squares", "cross_rack", "cross_rack_weight", "moved", "unassigned", "assigned_weight"),
+    *("known", "known_cross_rack", "known_weight", "known_cross_rack_weight", "cross_rack_share", "topic_share"),
+    "busiest",
+}
+_OVER_RACKS = {
+    *("racks", "partitions", "across", "share", "across_if_even", "share_if_even", "cause", "cure"),
+}
+"""The fields of `samerack plan --json`."""

@@ -287,14 +287,13 @@ def test_the_tables_show_the_same() -> None:
     ("arguments", "part"),
     [
         ([], "Usage"),
-        (["--group", "app", "file.json"], "give either FILE or --group APPLICATION"),
+        (["--json"], "give --group APPLICATION"),
         (["--group", "app", "-b", "127.0.0.1:1", "--changelog", "x"], "expected TOPIC=SUBTOPOLOGY"),
         (["--group", "app"], "kafka: is missing"),
-        (["app.json", "--standbys", "1", "--by-bytes"], "--by-bytes, --standbys only with --group; FILE has its own"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments: list[str], part: str) -> None:
-    """A file and a group exclude each other, and changelogs are given with their subtopology."""
+    """A group is needed, and changelogs are given with their subtopology."""
     result = CliRunner().invoke(app, ["streams", "plan", *arguments], env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert part in result.output

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from samerack.cli.cost import groups_table
-from samerack.cli.live_plan import over_racks
+from samerack.cli.live_plan import LivePlan, OverRacks, OwnedPartitions, PlanFigures, PlannedMember, over_racks
 from samerack.cli.plan import heading, members_table, racks_from, racks_table, show, show_racks
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.money import shipped
-from samerack.offline.curve import show_points
+from samerack.offline.assign import show_points
+from samerack.planning.curve import CurvePoint
 from samerack.planning.rack_spread import RackLoad, RackSpread
 from samerack.reporting import costs
 from samerack.traffic.evenness import TopicShare
+from tests.unit.agent.leading.policies import cost
 from tests.unit.agent.measured import GB, SPREAD, A, B, flow, group, snapshot
 from tests.unit.cli.tables import cells_of, lines_of
 
@@ -26,51 +27,50 @@ IDS = [f"payments-consumer-{at}-5f0c1e5e-8c5b-4a57-9d0e-6d1f0a2b3c4{at}" for at 
 NAMES = [f"payments-consumer-{at}" for at in range(3)]
 
 
-def answer(*reads: str, client_ids: Sequence[str] = NAMES, gained: int = 40) -> dict[str, Any]:
+def planned(*reads: str, client_ids: Sequence[str] = NAMES, gained: int = 40) -> LivePlan:
     """What `plan` shows of three members that read so."""
-    cost = {"partitions": [["clicks", at] for at in range(120)], "cross_rack": 80, "gained": gained}
-    whole = {
-        "cross_rack": 240,
-        "cross_rack_share": 2 / 3,
-        "known": 360,
-        "moved": 120,
-        "topic_share": asdict(TopicShare(topic="clicks", member=IDS[0], share=0.34, least=0.34)),
-        "busiest": None,
-    }
-    return {
-        "assignor": "optimal",
-        "weighed_by": "partitions",
-        "present": whole,
-        "proposed": whole,
-        "over_racks": None,
-        "copartitioning": None,
-        "agent_leads": "when its leader leaves, nearly always within one rolling deploy",
-        "agent_only_observes": None,
-        "agent_is_paused": None,
-        "server": None,
-        "warnings": [],
-        "group": "payments",
-        "protocol": "range",
-        "replicas_that_serve": "any replica in the member's rack",
-        "members": [
-            {
-                "id": name,
-                "client_id": client_id,
-                "rack": "us-east-1a",
-                "rack_from": "subscription",
-                "reads": one,
-                "present": cost,
-                "proposed": cost,
-            }
+    owned = OwnedPartitions(partitions=tuple(("clicks", at) for at in range(120)), cross_rack=80, gained=gained)
+    whole = PlanFigures(
+        cost=replace(cost(240, 360), moved=120),
+        cross_rack_share=2 / 3,
+        topic_share=TopicShare(topic="clicks", member=IDS[0], share=0.34, least=0.34),
+        busiest=None,
+    )
+    return LivePlan(
+        assignor="optimal",
+        assigned_by="members",
+        weighed_by="partitions",
+        present=whole,
+        proposed=whole,
+        over_racks=None,
+        copartitioning=None,
+        agent_leads="when its leader leaves, nearly always within one rolling deploy",
+        agent_only_observes=None,
+        agent_is_paused=None,
+        server=None,
+        warnings=(),
+        group="payments",
+        protocol="range",
+        replicas_that_serve="any replica in the member's rack",
+        members=tuple(
+            PlannedMember(
+                id=name,
+                client_id=client_id,
+                rack="us-east-1a",
+                rack_from="subscription",
+                reads=one,
+                present=owned,
+                proposed=owned,
+            )
             for name, client_id, one in zip(IDS, client_ids, reads, strict=True)
-        ],
-    }
+        ),
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_plan_fits_and_names_each_member(width: int) -> None:
     """Each member has its name, rack and figures at any width, and one line from 80 columns on."""
-    table = members_table(answer("leaders", "leaders", "leaders"), width)
+    table = members_table(planned("leaders", "leaders", "leaders").members, width)
     wide = ["subscription", "leaders"] if width == 160 else []
     gained = ["40"] if width >= 80 else []
     rows = cells_of(table, width, figure="now/across")[1:]
@@ -83,8 +83,8 @@ def test_a_plan_fits_and_names_each_member(width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_members_with_one_client_id_are_distinguished(width: int) -> None:
     """The shortest part of the member id that does it is shown; a column in which nothing is gained is not."""
-    same = answer("leaders", "leaders", "leaders", client_ids=["payments"] * 3, gained=0)
-    heading, *rows = cells_of(members_table(same, width), width, figure="now/across")
+    same = planned("leaders", "leaders", "leaders", client_ids=["payments"] * 3, gained=0)
+    heading, *rows = cells_of(members_table(same.members, width), width, figure="now/across")
     names = [row[0] for row in rows]
     assert names == NAMES  # the client id, and what distinguishes the members after it
     assert "gained" not in heading
@@ -93,7 +93,7 @@ def test_members_with_one_client_id_are_distinguished(width: int) -> None:
 def test_a_plan_begins_with_its_summary(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The shares come first, then the members; three of them need less than a screen of 80 columns and 24 lines."""
     monkeypatch.setenv("COLUMNS", "80")
-    show(answer("leaders", "leaders", "leaders"))
+    show(planned("leaders", "leaders", "leaders"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("across racks: now 240 partitions (67 %), with optimal 240 partitions (67 %)")
     assert len(lines) < 20
@@ -102,7 +102,7 @@ def test_a_plan_begins_with_its_summary(capsys: pytest.CaptureFixture[str], monk
 def test_a_plan_says_where_racks_are_from() -> None:
     """A narrow table has no room for it, so a line names each source with its number of members."""
     sources = ("subscription", "client-convention", "client-convention")
-    members = [{"rack_from": source} for source in sources]
+    members = [replace(one, rack_from=source) for one, source in zip(planned(*IDS).members, sources, strict=True)]
     assert racks_from(members) == "racks from: client-convention (2), subscription (1)"
 
 
@@ -144,8 +144,8 @@ def test_a_name_of_twenty_letters_is_not_broken_where_nothing_is_led() -> None:
 )
 def test_the_title_of_a_plan_says_what_its_rows_say(reads: tuple[str, ...], title: str) -> None:
     """The brokers may serve any replica while no member asks for it."""
-    assert heading(answer(*reads)) == f"group payments (range): {title}"
-    titles, *rows = cells_of(members_table(answer(*reads), 160), 160, figure="now/across")
+    assert heading(planned(*reads)) == f"group payments (range): {title}"
+    titles, *rows = cells_of(members_table(planned(*reads).members, 160), 160, figure="now/across")
     assert [row[titles.index("reads")] for row in rows] == list(reads)
 
 
@@ -164,7 +164,7 @@ def test_racks_of_a_plan_fit(width: int) -> None:
         )
         for name in names
     ]
-    rows = cells_of(racks_table({"racks": [asdict(one) for one in loads]}, width), width, figure="near")[1:]
+    rows = cells_of(racks_table(loads, width), width, figure="near")[1:]
     assert rows[0] == ["us-east-1a", "1200", "1000", "12000", "1.25 GB/s"]
     assert rows[2] == ["us-gov-west-1c", "1200", "1000", "12000", "-"]
 
@@ -172,8 +172,16 @@ def test_racks_of_a_plan_fit(width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_curve_fits(width: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Each figure of each point is there at any width."""
-    point = {"max_skew": 1000, "cross_rack": 120_000, "cross_rack_share": 0.0999, "fullest": 9000, "emptiest": 8000}
-    show_points([{**point, "moved": 100_000}], Console(width=width))
+    point = CurvePoint(
+        max_skew=1000,
+        cross_rack=120_000,
+        cross_rack_share=0.0999,
+        fullest=9000,
+        emptiest=8000,
+        imbalance=1000,
+        moved=100_000,
+    )
+    show_points([point], Console(width=width))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
     assert any(line.split() == ["1000", "120000", "10", "%", "9000", "8000", "100000"] for line in lines)
@@ -184,10 +192,11 @@ def test_a_plan_warns_of_uneven_members(capsys: pytest.CaptureFixture[str]) -> N
     console = Console(width=80)
     show_racks(console, None)
     assert capsys.readouterr().out == "members and partitions by rack: unknown\n"
-    load = {"rack": "a", "members": 4, "even_members": 2, "near_partitions": 2, "near_bytes_per_second": None}
-    show_racks(console, {"racks": [load], "cause": None, "cure": None})
+    load = RackLoad(rack="a", members=4, even_members=2, near_partitions=2, leaders=2, near_bytes_per_second=None)
+    spread = RackSpread(racks=(load,), partitions=3, across=1, share=0.33, across_if_even=0, share_if_even=0.0)
+    show_racks(console, OverRacks(spread=spread, cause=None, cure=None))
     assert capsys.readouterr().out == ""
-    show_racks(console, {"racks": [load], "cause": "33% must cross", "cure": "fewer in a"})
+    show_racks(console, OverRacks(spread=spread, cause="33% must cross", cure="fewer in a"))
     shown_lines = capsys.readouterr().out.splitlines()
     assert "warning: 33% must cross; fewer in a" in shown_lines
     assert any(line.split() == ["a", "4", "2", "2"] for line in shown_lines)  # no rate of any rack is known
@@ -202,10 +211,12 @@ def test_a_plan_names_one_cause() -> None:
     spread = RackSpread(racks=tuple(loads), partitions=4, across=1, share=0.25, across_if_even=0, share_if_even=0.0)
     reason = over_racks(spread, elsewhere=())
     assert reason is not None
-    assert "25% across racks (1 of 4 partitions), 0% if" in reason["cause"]
-    assert "fewer in a (2, not 3), more in b (2, not 1)" in reason["cure"]
-    assert [one["rack"] for one in reason["racks"]] == ["a", "b"]
+    assert reason.cause is not None
+    assert "25% across racks (1 of 4 partitions), 0% if" in reason.cause
+    assert reason.cure is not None
+    assert "fewer in a (2, not 3), more in b (2, not 1)" in reason.cure
+    assert reason.spread == spread
     stranger = over_racks(spread, elsewhere={"x"})
     assert stranger is not None
-    assert (stranger["cause"], stranger["cure"]) == (None, None)
+    assert (stranger.cause, stranger.cure) == (None, None)
     assert over_racks(None, elsewhere=()) is None

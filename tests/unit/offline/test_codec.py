@@ -1,4 +1,4 @@
-"""`samerack decode` and `samerack encode`, for people and on JSON lines."""
+"""`samerack decode`, with `--encode` and without, for people and on JSON lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from samerack.offline import codec
-from samerack.offline.codec_json import LINES, answer_line
+from samerack.offline.codec import LINES, answer_line
 from tests.unit.golden import lines
 from tests.unit.waiting import LONGEST_SECONDS
 
@@ -30,12 +30,16 @@ SHOWN = {
 }
 
 APP = typer.Typer()
+APP.callback()(lambda: None)
 codec.register(APP)
+DECODE = ("decode",)
+ENCODE = ("decode", "--encode")
 
 PROGRAM = """
 import typer
 from samerack.offline import codec
 app = typer.Typer()
+app.callback()(lambda: None)
 codec.register(app)
 app()
 """
@@ -56,13 +60,13 @@ def ask(question: object, default: str | None = None) -> dict[str, Any]:
 # -- JSON lines
 
 
-@pytest.mark.parametrize("verb", ["encode", "decode"])
+@pytest.mark.parametrize("verb", [ENCODE, DECODE], ids=["encode", "decode"])
 @pytest.mark.parametrize("command", sorted(LINES))
-def test_lines_answer_as_kafka_answers(verb: str, command: str) -> None:
-    """Every question of the golden file gets Kafka's answer, from either verb, with its case."""
+def test_lines_answer_as_kafka_answers(verb: tuple[str, ...], command: str) -> None:
+    """Every question of the golden file gets Kafka's answer, either way, with its case."""
     golden = lines(command)
     questions = [{"cmd": command, "case": number, **line["in"]} for number, line in enumerate(golden)]
-    code, out, err = run(verb, "--lines", stdin="\n".join(map(json.dumps, questions)))
+    code, out, err = run(*verb, "--lines", stdin="\n".join(map(json.dumps, questions)))
     assert (code, err) == (0, "")
     answers = [json.loads(line) for line in out.splitlines()]
     assert answers == [line["out"] | {"case": number} for number, line in enumerate(golden)]
@@ -72,16 +76,16 @@ def test_lines_answer_as_kafka_answers(verb: str, command: str) -> None:
 @pytest.mark.parametrize(
     ("verb", "kind", "question", "answer"),
     [
-        ("encode", "assignment", {}, {"hex": "000300000000ffffffff"}),
-        ("encode", "decode-subscription", {"hex": SUBSCRIPTION}, SHOWN),
-        ("decode", "decode-subscription", {"hex": SUBSCRIPTION}, SHOWN),
-        ("decode", "subscription", {"hex": SUBSCRIPTION}, SHOWN),
-        ("decode", "subscription", {"cmd": "assignment"}, {"hex": "000300000000ffffffff"}),
+        (ENCODE, "assignment", {}, {"hex": "000300000000ffffffff"}),
+        (ENCODE, "decode-subscription", {"hex": SUBSCRIPTION}, SHOWN),
+        (DECODE, "decode-subscription", {"hex": SUBSCRIPTION}, SHOWN),
+        (DECODE, "subscription", {"hex": SUBSCRIPTION}, SHOWN),
+        (DECODE, "subscription", {"cmd": "assignment"}, {"hex": "000300000000ffffffff"}),
     ],
 )
-def test_kind_stands_in_for_cmd(verb: str, kind: str, question: object, answer: object) -> None:
+def test_kind_stands_in_for_cmd(verb: tuple[str, ...], kind: str, question: object, answer: object) -> None:
     """KIND names the question of a line without `cmd`."""
-    code, out, _ = run(verb, "--lines", kind, stdin=json.dumps(question))
+    code, out, _ = run(*verb, "--lines", kind, stdin=json.dumps(question))
     assert (code, json.loads(out)) == (0, answer)
 
 
@@ -230,11 +234,11 @@ def test_json_is_indented_with_one_line_per_partition() -> None:
     ],
 )
 def test_what_is_shown_is_written_back(kind: str, data: str) -> None:
-    """`encode` takes what `decode` prints, trailing bytes and newer versions included, and gives the same bytes."""
+    """`--encode` takes what `decode` prints, trailing bytes and newer versions included, and gives the same bytes."""
     shown = run("decode", kind, data)[1]
-    assert run("encode", kind, shown)[1] == data + "\n"
-    assert run("encode", kind, stdin=shown)[1] == data + "\n"
-    encoded = run("encode", kind, "--base64", stdin=shown)[1]
+    assert run(*ENCODE, kind, shown)[1] == data + "\n"
+    assert run(*ENCODE, kind, stdin=shown)[1] == data + "\n"
+    encoded = run(*ENCODE, kind, "--base64", stdin=shown)[1]
     assert base64.b64decode(encoded).hex() == data
 
 
@@ -243,7 +247,7 @@ def test_a_name_in_a_message_steers_no_terminal() -> None:
     data = "0000000000010007c29b324ae280aeffffffff"
     shown = run("decode", "subscription", data)[1]
     assert r"\u009b2J\u202e" in shown
-    assert run("encode", "subscription", shown)[1] == data + "\n"
+    assert run(*ENCODE, "subscription", shown)[1] == data + "\n"
 
 
 def test_notation_can_be_forced() -> None:
@@ -266,14 +270,14 @@ def test_notation_can_be_forced() -> None:
         (("decode", "--base64"), "KIND is missing"),
         (("decode", "--lines", "foo"), "decode-subscription"),
         (("decode", "--lines", "subscription", "00"), "leave out '00'"),
-        (("encode", "foo", "{}"), "cooperative-sticky"),
-        (("encode", "subscription", "{"), "not JSON"),
-        (("encode", "subscription", "[]"), "not a JSON object"),
-        (("encode", "subscription", '{"topcs": []}'), "'topcs' is unknown; this kind has"),
-        (("encode", "subscription", '{"topics": "a"}'), "list of topic names"),
-        (("encode", "assignment", '{"version": -3}'), "start at 0"),
-        (("encode", "--lines", "foo"), "with --lines give one of"),
-        (("encode", "--lines", "assignment", "{}"), "leave out '{}'"),
+        ((*ENCODE, "foo", "{}"), "cooperative-sticky"),
+        ((*ENCODE, "subscription", "{"), "not JSON"),
+        ((*ENCODE, "subscription", "[]"), "not a JSON object"),
+        ((*ENCODE, "subscription", '{"topcs": []}'), "'topcs' is unknown; this kind has"),
+        ((*ENCODE, "subscription", '{"topics": "a"}'), "list of topic names"),
+        ((*ENCODE, "assignment", '{"version": -3}'), "start at 0"),
+        ((*ENCODE, "--lines", "foo"), "with --lines give one of"),
+        ((*ENCODE, "--lines", "assignment", "{}"), "leave out '{}'"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
@@ -285,13 +289,13 @@ def test_wrong_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], mes
     assert message in err
 
 
-@pytest.mark.parametrize("verb", ["decode", "encode"])
-def test_help_names_kinds_and_gives_an_example(verb: str) -> None:
+@pytest.mark.parametrize("verb", [DECODE, ENCODE], ids=["decode", "encode"])
+def test_help_names_kinds_and_gives_an_example(verb: tuple[str, ...]) -> None:
     """The help lists the kinds, and its example works."""
-    code, out, _ = run(verb, "--help")
+    code, out, _ = run(*verb, "--help")
     assert code == 0
     for word in ("subscription", "assignment", "sticky-userdata", "cooperative-sticky", "--lines", "Example:"):
         assert word in out
     example = "00030000000100066f7264657273000000010000000affffffff"
     assert json.loads(run("decode", "assignment", example)[1])["partitions"] == [["orders", 10]]
-    assert run("encode", "assignment", '{"partitions": [["orders", 10]]}')[1] == example + "\n"
+    assert run(*ENCODE, "assignment", '{"partitions": [["orders", 10]]}')[1] == example + "\n"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.offline import assign
-from samerack.offline.curve import points_of
+from samerack.planning.curve import points_of
 
 GROUP: dict[str, Any] = {
     "brokers": [{"id": 0, "rack": "a"}],
@@ -63,7 +63,7 @@ def test_table_for_people() -> None:
 def test_nothing_to_save_is_one_point() -> None:
     """A group that reads everything near without skew has one point only."""
     problem = build_problem(topics={"t": [["a"]]}, members=[MemberInput(id="m", topics=("t",), rack="a")])
-    assert [point["max_skew"] for point in points_of(problem, Options())] == [0]
+    assert [point.max_skew for point in points_of(problem, Options())] == [0]
 
 
 @pytest.mark.parametrize(

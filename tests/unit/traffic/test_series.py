@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from samerack.reporting.ledger import Ledger
-from samerack.reporting.money_metrics import BillCollector, MoneyCollector
+from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
 from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits, TrafficCollector, topic_names
 from samerack.traffic.snapshot import FlowKey, GroupTraffic
 from tests import effort

@@ -14,8 +14,8 @@ from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.common.errors import SettingsError
 from samerack.common.money import shipped
-from samerack.offline.curve import points_of
 from samerack.planning import planner
+from samerack.planning.curve import points_of
 from samerack.planning.problem import Mode
 from samerack.reporting.baseline import curve_of
 from samerack.settings.loading import load
@@ -107,10 +107,10 @@ def test_shares_are_of_bytes_in_plans_and_curves() -> None:
     """12 of 120 partitions were shown as 5.6 %: most of the others had been rounded to the next power of two."""
     rates = {("t", number): 99.0 if number < FAR else 100.0 if number % 2 else 199.0 for number in range(ALL)}
     plan, crossing = _plan(rates), pytest.approx(FAR * 99 / sum(rates.values()), abs=1e-6)
-    shares = [*shares_of(plan, rates), points_of(plan.problem, Options(), rates=rates)[0]["cross_rack_share"]]
-    assert [*shares, curve_of(plan.problem, rates)[0].share] == [crossing] * 4
+    shares = [*shares_of(plan, rates), points_of(plan.problem, Options(), rates=rates)[0].cross_rack_share]
+    assert [*shares, curve_of(plan.problem, rates)[0].cross_rack_share] == [crossing] * 4
     assert plan.before.cross_rack_share != crossing
-    assert points_of(plan.problem, Options())[0]["cross_rack_share"] != crossing
+    assert points_of(plan.problem, Options())[0].cross_rack_share != crossing
 
 
 def test_without_bytes_partitions_count_as_they_do_in_planning() -> None:

@@ -16,7 +16,6 @@ from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as KafkaPythonSticky
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading.join_metadata import user_data
 from samerack.agent.leading.membership import REBALANCE_SECONDS, Membership
 from samerack.cluster import client, diagnosis
@@ -191,21 +190,6 @@ def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatc
         connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
     assert begin.call_args.args == (0.3,)
     assert set(threading.enumerate()) <= before  # threads of earlier tests may end meanwhile
-
-
-def test_a_moving_group_is_described(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Temporary errors are retried for a while, and a permanent one is raised at once."""
-    monkeypatch.setattr(membership_module, "_AGAIN_SECONDS", 0.01)
-    membership, view = make(), object()
-    moved, refused = kafka_errors.NotCoordinatorError(), kafka_errors.GroupAuthorizationFailedError()
-    describe = Mock(side_effect=[moved, kafka_errors.CoordinatorLoadInProgressError(), view, *[moved] * 100])
-    monkeypatch.setattr(membership, "describe", describe)
-    assert membership.describe_patiently() is view
-    with pytest.raises(kafka_errors.NotCoordinatorError):
-        membership.describe_patiently(0.05)
-    describe.side_effect = [refused]
-    with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
-        membership.describe_patiently()
 
 
 # user data, which start a rebalance

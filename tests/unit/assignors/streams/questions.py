@@ -1,4 +1,4 @@
-"""Random questions about Streams plans, as the JSON objects that `samerack streams ... --lines` reads.
+"""Random questions about Streams plans, as the JSON objects that `samerack assign --lines` reads.
 
 Clients and tasks are those of the random applications that whole assignments are compared on.
 """

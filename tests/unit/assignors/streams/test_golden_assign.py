@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samerack.offline.streams_answers import ASSIGN, answer_line
+from samerack.offline.streams import ASSIGN, answer_line
 from tests.unit.golden import golden
 
 LINES = golden("streams-assign")
@@ -17,7 +17,7 @@ SAME_IN_ANY_ORDER = ("validation", "cross_rack_active", "probing_rebalance", "ra
 
 def ours(question: dict[str, Any], *, compatible: bool) -> dict[str, Any]:
     """Our answer."""
-    return answer_line(json.dumps(question | {"compatible": compatible}).encode(), (ASSIGN,))
+    return answer_line(json.dumps(question | {"compatible": compatible}).encode(), ASSIGN)
 
 
 def counts(answer: dict[str, Any]) -> dict[str, int]:

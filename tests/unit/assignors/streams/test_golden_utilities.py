@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from samerack.offline.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line
+from samerack.offline.streams import DEFAULT_STANDBY, OPTIMIZE, answer_line
 from tests.unit.golden import golden
 
 
 def answer(question: dict[str, Any], command: str) -> dict[str, Any]:
     """Our answer with `compatible`."""
-    return answer_line(json.dumps(question | {"compatible": True}).encode(), (command,))
+    return answer_line(json.dumps(question | {"compatible": True}).encode(), command)
 
 
 @pytest.mark.parametrize(("asked", "kafkas"), golden("streams-optimize"))

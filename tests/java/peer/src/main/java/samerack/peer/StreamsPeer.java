@@ -39,7 +39,7 @@ import org.apache.kafka.streams.state.HostInfo;
 /**
  * Answers Streams applications with KIP-924's utilities of Kafka's Java client: one JSON object per line in, one out.
  *
- * <p>In: as {@code samerack streams optimize --lines} takes them; with {@code "kind": "default"} standbys are added
+ * <p>In: as {@code samerack assign --lines} takes them; with {@code "kind": "default"} standbys are added
  * instead. Out: {@code {"active": {client: [task, ...]}, "standby": {...}}}, sorted. Clients are in the order of the
  * question, which is that of their process ids.
  */
