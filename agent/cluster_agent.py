@@ -78,7 +78,6 @@ class ClusterAgent:
                 reports,
                 ledger,
                 limits=parts.limits,
-                topics=parts.topic_names,
                 active=lambda: bool(parts.leadership.tenures.held),
             )
         )
@@ -93,7 +92,7 @@ class ClusterAgent:
             one.application: StreamsPlanning(
                 assignor=one.planned.assignor,
                 strategy=one.planned.strategy,
-                weights=settings.weights_of(one.application),
+                weights=settings.weights,
             )
             for one in (streams.board.all() if streams is not None else ())
             if one.planned is not None and not one.trouble
@@ -113,7 +112,7 @@ class ClusterAgent:
             *web_takeover.routes(parts.led),
             *web_requests.routes(parts.led),
             *(web_streams.routes(parts.streams) if parts.streams is not None else ()),
-            *(web_client_reports.routes(parts.measuring.post) if parts.measuring is not None else ()),
+            *web_client_reports.routes(parts.measuring.post),
         )
 
     def member_ids(self) -> frozenset[MemberIdentity]:

@@ -96,11 +96,7 @@ class RebalanceObserver:
         self._clients, self._stable_at = clients, self._clock()
         topics = {topic for member in view.members if member.subscription for topic in member.subscription.topics}
         self._rebalances.stable(
-            of_view(
-                view,
-                cooperative=self._leading.cooperative_protocols,
-                partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()},
-            ),
+            of_view(view, partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()}),
             self._stable_at,
             share=condition.present.min_share if condition is not None else None,
         )

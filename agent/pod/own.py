@@ -29,11 +29,9 @@ class _NoZoneError(Exception):
 
 
 def zones_of_this_machine(settings: PodSettings, _: Mapping[str, str]) -> SourceAnswer:
-    """Return the zone from the metadata service; of several providers the first that knows it."""
+    """Return the zone from the metadata service of the first provider that knows it."""
     reasons = []
     for name, provider in _PROVIDERS.items():
-        if settings.cloud not in ("auto", name):
-            continue
         try:
             zones = provider(settings)
         except (NoAnswerError, _NoZoneError) as error:

@@ -31,6 +31,8 @@ log = structlog.get_logger("supervisor")
 
 HANG_SECONDS: Final = 1.0
 """After this time without a sign of life the worker is replaced: its groups' sessions last many times as long."""
+MAX_RESTARTS: Final = 5
+"""After this many restarts that still count the agent leaves its groups, and only observes them."""
 _START_SECONDS: Final = 30.0
 """How long the first sign of life may take, on a busy machine too."""
 _TURN_SECONDS: Final = 0.1
@@ -191,7 +193,7 @@ class Supervisor:
         count = len(self._restarts)
         log.error("worker-died", reason=reason, restarts=count, groups=sorted({one.group for one in self._known}))
         self._leave_what_no_worker_continues()
-        if count >= self._settings.max_restarts and not self._observing:
+        if count >= MAX_RESTARTS and not self._observing:
             self._observing, self._observing_until = True, now + self._settings.restart_window_seconds
             log.error(
                 "only-observes",

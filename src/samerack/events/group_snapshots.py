@@ -6,7 +6,7 @@ Members without topics are left out: they are agents.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Int32Array, Problem
@@ -14,15 +14,12 @@ from samerack.cluster.group import GroupView, MemberView, member_key
 from samerack.cluster.racks import client_id_of
 from samerack.events.cause import GroupSnapshot, MemberSnapshot, Partition
 from samerack.protocol.values import to_pairs
+from samerack.settings.leading import COOPERATIVE_PROTOCOLS
 from samerack.traffic.snapshot import GroupTraffic
 
 
-def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:
-    """Convert a poll of a stable group without the agent.
-
-    `cooperative` are names of protocols whose members keep partitions in a rebalance; `partitions` has how many each
-    topic has.
-    """
+def of_view(view: GroupView, *, partitions: Mapping[str, int]) -> GroupSnapshot:
+    """Convert a poll of a stable group without the agent; `partitions` has how many each topic has."""
     return GroupSnapshot(
         members={
             member.key: MemberSnapshot(
@@ -34,7 +31,7 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
             for member in view.members
             if member.subscription is None or member.subscription.topics
         },
-        cooperative=view.protocol in cooperative,
+        cooperative=view.protocol in COOPERATIVE_PROTOCOLS,
         partitions=partitions,
     )
 
@@ -61,8 +58,8 @@ def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], 
     return GroupSnapshot(members=members, cooperative=cooperative, partitions=counts)
 
 
-def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:
-    """Convert a measured group; the arguments are those of `of_view`."""
+def of_traffic(group: GroupTraffic, *, partitions: Mapping[str, int]) -> GroupSnapshot:
+    """Convert a measured group; `partitions` has how many each topic has."""
     owned: dict[str, set[Partition]] = {}
     for one in group.partitions:
         if one.member is not None:
@@ -77,7 +74,7 @@ def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions:
             )
             for member in group.members
         },
-        cooperative=group.kind in ("consumer", "streams", "streams-classic") or group.assignor in cooperative,
+        cooperative=group.kind in ("consumer", "streams", "streams-classic") or group.assignor in COOPERATIVE_PROTOCOLS,
         partitions=partitions,
     )
 

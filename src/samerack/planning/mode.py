@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from samerack.assignors.consumer.registry import Options
 from samerack.planning.deadline import DEADLINE_SECONDS
-from samerack.settings.leading import LeadingSettings
+from samerack.settings.leading import COOPERATIVE_PROTOCOLS, LeadingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
     keep = leading.keep_copartitioned
     together = keep == "always" or (keep == "auto" and protocol == "range")
     return Mode(
-        cooperative=protocol in leading.cooperative_protocols,
+        cooperative=protocol in COOPERATIVE_PROTOCOLS,
         keep_copartitioned=together,
         rack_aware_fetch=rack_aware_fetch,
         max_skew=0 if together else leading.max_skew,

@@ -16,7 +16,7 @@ from samerack.reporting.ledger import Ledger
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
 from samerack.traffic.log_growth import RackPair
-from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
+from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits
 
 _VERDICT_SECONDS: Final = 60.0
 """Findings of a scrape may be this old: a verdict over thousands of groups takes longer than a scrape should."""
@@ -34,7 +34,6 @@ class MoneyCollector(Collector):
         ledger: Ledger,
         *,
         limits: SeriesLimits,
-        topics: TopicNames,
         active: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare; `active` says whether this agent counts any group.
@@ -44,7 +43,6 @@ class MoneyCollector(Collector):
         self._active = active
         self._reports = reports
         self._ledger = ledger
-        self._topics = topics
         self._flows: BoundedCounters[_Labels] = BoundedCounters(limits.flows, _other)
         self._groups: Places[str] = Places(limits.groups)
         self._lock = threading.Lock()
@@ -70,7 +68,7 @@ class MoneyCollector(Collector):
         sums: dict[_Labels, float] = defaultdict(float)
         for key, volume in self._reports.board.totals().items():
             if key.cross_rack:
-                sums[key.group, self._topics(key.topic), key.client_rack, key.replica_rack] += volume.wire_bytes
+                sums[key.group, key.topic, key.client_rack, key.replica_rack] += volume.wire_bytes
         counted = {labels: (wire_bytes,) for labels, wire_bytes in sums.items()}
         known = self._flows.series(counted, lambda labels: labels[0] not in there)
         for labels, (wire_bytes,) in sorted(known.items()):

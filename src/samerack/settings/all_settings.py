@@ -19,7 +19,7 @@ from samerack.common.patterns import wrong_selection
 from samerack.settings.base import Names
 from samerack.settings.election import ElectionSettings, SupervisorSettings
 from samerack.settings.kafka_texts import KafkaTexts
-from samerack.settings.leading import LeadingSettings, RackSettings, WatchSettings
+from samerack.settings.leading import LeadingSettings, RackSettings
 from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
 from samerack.settings.pipeline import PipelineSettings
 from samerack.settings.pod import PodSettings
@@ -81,7 +81,6 @@ class Settings(BaseSettings):
     policy: PolicySettings = PolicySettings()
     election: ElectionSettings = ElectionSettings()
     supervisor: SupervisorSettings = SupervisorSettings()
-    watch: WatchSettings = WatchSettings()
     web: WebSettings = WebSettings()
     otel: OtelSettings = OtelSettings()
     traffic: TrafficSettings = TrafficSettings()

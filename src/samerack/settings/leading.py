@@ -1,4 +1,4 @@
-"""Settings of the agent's membership in the groups that it leads, of its polling, and of members' racks."""
+"""Settings of the agent's membership in the groups that it leads, and of members' racks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from samerack.settings.base import Seconds, Section
 STREAMS_PROTOCOLS: Final = frozenset({"stream"})
 """Protocol names of Kafka Streams (its StreamsPartitionAssignor): a Streams leader decodes every member's user data and
 fails on a member without any, so the agent never joins such a group."""
+
+COOPERATIVE_PROTOCOLS: Final = frozenset({"cooperative-sticky"})
+"""Protocol names whose members rebalance incrementally (KIP-429); all clients have this one."""
 
 CLIENT_CONVENTIONS: Final = ("ws_az", "warpstream_az", "diskless_az", "inkless_az", "automq_az")
 """Keys that servers without rack-aware fetches read in a client id (`KEY=ZONE`) to route the client within its zone.
@@ -98,10 +101,8 @@ class LeadingSettings(Section):
     protocols: tuple[str, ...] = Field(
         default=("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"),
         min_length=1,
-        description="Protocol names the agent offers; it can join a group only if all members share one of them.",
-    )
-    cooperative_protocols: tuple[str, ...] = Field(
-        default=("cooperative-sticky",), description="Protocols that rebalance incrementally (KIP-429)."
+        description="Protocol names the agent offers; it can join a group only if all members share one of them. Of "
+        "these only `cooperative-sticky` rebalances incrementally (KIP-429); name no other such assignor.",
     )
     allow_roundrobin_v0: bool = Field(
         default=False,
@@ -143,7 +144,7 @@ class LeadingSettings(Section):
         default=5.0, description="How long members may take to rejoin during a takeover."
     )
 
-    @field_validator("protocols", "cooperative_protocols")
+    @field_validator("protocols")
     @classmethod
     def _is_not_streams(cls, protocols: tuple[str, ...]) -> tuple[str, ...]:
         for protocol in protocols:
@@ -153,18 +154,3 @@ class LeadingSettings(Section):
                     "not Streams, and the application stops; remove the name"
                 )
         return protocols
-
-
-class WatchSettings(Section):
-    """How often the agent polls."""
-
-    group_seconds: Seconds = Field(
-        default=1.0,
-        description="Interval between polls of a group; five times as long while the agent leads it and nothing is "
-        "pending.",
-    )
-    groups_seconds: Seconds = Field(
-        default=10.0,
-        description="Interval between lists of all groups, if `groups` has patterns. Rebalancing groups are listed "
-        "twice a second, so that the agent leads new groups from their first generation.",
-    )

@@ -29,18 +29,10 @@ class PodSettings(Section):
         default="topology.kubernetes.io/zone",
         description="`label`, `kubernetes`: the label of pods and nodes that has the zone.",
     )
-    label_variable: str = Field(
-        default="POD_ZONE", description="`label`: the variable that the downward API fills from the label."
-    )
     zones: dict[str, str] = Field(
         default_factory=dict,
         description="The brokers' name of each rack, by zone name or id.",
         examples=[{"us-east-1a": "use1-az4"}],
-    )
-    kubernetes_url: str = Field(
-        default="",
-        description="`kubernetes`: the API server. Empty: that of KUBERNETES_SERVICE_HOST.",
-        examples=["https://10.96.0.1:443"],
     )
     kubernetes_account: str = Field(
         default="/var/run/secrets/kubernetes.io/serviceaccount",
@@ -54,9 +46,6 @@ class PodSettings(Section):
         description="Namespaces of members' pods, `*` for all; empty: the agent's own.",
         examples=[["orders", "payments"]],
     )
-    cloud: Literal["auto", "aws", "google-cloud", "azure"] = Field(
-        default="auto", description="`cloud`: which provider's instance metadata to ask; `auto` tries each in turn."
-    )
     cloud_zone: Literal["name", "id"] = Field(
         default="name", description="`cloud`: whether to use a zone's name or, on AWS, its id."
     )
@@ -67,10 +56,3 @@ class PodSettings(Section):
         if len(set(sources)) < len(sources):
             raise ValueError("lists a source twice")
         return sources
-
-    @field_validator("kubernetes_url")
-    @classmethod
-    def _has_scheme(cls, url: str) -> str:
-        if url and not url.startswith(("https://", "http://")):
-            raise ValueError("is not an address; expected https://HOST:PORT or http://HOST:PORT")
-        return url.rstrip("/")

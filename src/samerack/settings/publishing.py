@@ -40,7 +40,6 @@ class PublishingSettings(Section):
         examples=[{"bootstrap.servers": "fleet:9092"}],
     )
     create_topics: bool = Field(default=False, description="Create a missing topic, with the brokers' defaults.")
-    max_buffered_records: int = Field(default=100_000, ge=1, description="Maximum records that wait for Kafka.")
     max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Maximum bytes that wait for Kafka.")
 
     @property
@@ -73,10 +72,9 @@ class EventSettings(Section):
         "in `$XDG_STATE_HOME`, `~/.local/state` or `/var/lib`. `memory` keeps them in memory.",
         examples=["/var/lib/samerack/events.db"],
     )
-    most: int = Field(
-        default=10_000, ge=100, le=100_000, description="Maximum events to keep, in memory and in the file."
+    days: float = Field(
+        default=30.0, gt=0, description="How long the file keeps events, of which there are at most 10,000."
     )
-    days: float = Field(default=30.0, gt=0, description="How long the file keeps events.")
     topic: str = Field(
         default="",
         description="Topic for events; empty publishes none. `publishing` configures its producer.",

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from samerack.settings.base import Names, Seconds, Section, check_address
+from samerack.settings.base import Names, Section, check_address
 
 
 class WebSettings(Section):
@@ -27,16 +27,16 @@ class WebSettings(Section):
 class OtelSettings(Section):
     """Metrics for an OpenTelemetry collector, beside `/metrics`.
 
-    The variables `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE` and `OTEL_RESOURCE_ATTRIBUTES` count.
+    The variables `OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE` and
+    `OTEL_RESOURCE_ATTRIBUTES` count.
     """
 
     endpoint: str = Field(
         default="",
         description="Where to send metrics by OTLP over HTTP (`samerack[otel]`, included in the image). Empty: "
-        "nowhere. OpenTelemetry's variables for headers, certificates and resource attributes apply.",
+        "nowhere. OpenTelemetry's variables for the interval, headers, certificates and resource attributes apply.",
         examples=["http://collector:4318/v1/metrics"],
     )
-    every_seconds: Seconds = Field(default=60.0, description="Interval between exports.")
 
     @field_validator("endpoint")
     @classmethod

@@ -29,6 +29,10 @@ from samerack.traffic.sizes import Sizes
 from samerack.traffic.snapshot import Gap, ObservedMember
 from samerack.traffic.timeline import Timelines
 
+_NETWORK_BYTES_PER_SECOND: Final = 1_250_000_000
+"""What one host can send or receive (10 Gbit/s): an offset that advances faster was not read."""
+_PROBE_SECONDS: Final = 60.0
+"""How long a leader's answer to which replica serves a rack holds, while the metadata stay the same."""
 _POLICIES_SECONDS: Final = 300.0
 _MISSED_POLLS: Final = 2
 """A group that is not listed is gone after so many polls that all brokers answered."""
@@ -247,7 +251,7 @@ class BrokerPoller:
                 reads_alone=selects(self._settings.traffic.readers_without_members, name),
                 carriers=carriers,
                 record_bytes=self._record_bytes,
-                network=self._settings.traffic.network_bytes_per_second,
+                network=_NETWORK_BYTES_PER_SECOND,
             )
         )
 
@@ -348,7 +352,7 @@ class BrokerPoller:
             state.cluster,
             now=now,
             rack_aware=self._rack_aware,
-            seconds=self._settings.traffic.probe_seconds,
+            seconds=_PROBE_SECONDS,
         )
         state.served = {
             rack: {one: served for one, served in state.served.get(rack, {}).items() if one in partitions}

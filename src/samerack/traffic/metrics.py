@@ -19,7 +19,7 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.gaps import HAND_OVER
 from samerack.traffic.lag import lag_by_key, oldest_by_key
 from samerack.traffic.lower_bound import LowerBound, Number
-from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
+from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits
 from samerack.traffic.snapshot import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot
 
 _Topic: TypeAlias = tuple[str, str]
@@ -39,14 +39,12 @@ class TrafficCollector(Collector):
         board: TrafficBoard,
         *,
         limits: SeriesLimits,
-        topics: TopicNames,
         mine: Callable[[str], bool] = lambda _group: True,
     ) -> None:
         """Prepare; `mine` says whether this agent exports a group: the totals of others are empty anyway."""
         self._board = board
         self._mine = mine
         self._max_topics = limits.topics
-        self._topics = topics
         self._flows: BoundedCounters[FlowKey] = BoundedCounters(limits.flows, _other)
         self._groups: Places[str] = Places(limits.groups)
         self._lock = threading.Lock()
@@ -133,7 +131,7 @@ class TrafficCollector(Collector):
         together: Callable[[Iterable[tuple[_Topic, LowerBound[Number]]]], Mapping[_Topic, LowerBound[Number]]],
     ) -> Mapping[_Topic, LowerBound[Number]]:
         """Return the lag of each topic of a group, beyond the bound that of all further ones."""
-        lags = ((group, self._topics(topic), lag) for group, topics in groups for topic, lag in topics.items())
+        lags = ((group, topic, lag) for group, topics in groups for topic, lag in topics.items())
         named = (
             ((group, topic) if number < self._max_topics else (OTHER, OTHER), lag)
             for number, (group, topic, lag) in enumerate(lags)
@@ -151,13 +149,8 @@ class TrafficCollector(Collector):
             "Records that consumers read, by offsets.",
             labels=_FLOW_LABELS,
         )
-        sums: dict[FlowKey, tuple[float, float]] = {}
-        for key, volume in totals.items():
-            topic = self._topics(key.topic)
-            name = key if topic == key.topic else replace(key, topic=topic)
-            size, count = sums.get(name, (0.0, 0.0))
-            sums[name] = (size + volume.wire_bytes, count + volume.records)
-        for key, (size, count) in self._flows.series(sums, lambda key: key.group not in there).items():
+        counted = {key: (float(volume.wire_bytes), float(volume.records)) for key, volume in totals.items()}
+        for key, (size, count) in self._flows.series(counted, lambda key: key.group not in there).items():
             labels = [getattr(key, label) for label in _FLOW_LABELS]
             wire_bytes.add_metric(labels, size)
             records.add_metric(labels, count)

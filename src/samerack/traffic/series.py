@@ -7,20 +7,16 @@ there, and what it had been before stays in the common series.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import add, sub
-from typing import Final, Generic, Self, TypeAlias, TypeVar
-
-from samerack.common.patterns import EVERY, selects
+from typing import Final, Generic, Self, TypeVar
 
 Key = TypeVar("Key")
 
 OTHER: Final = "(other)"
 """The name under which series beyond the bound are added up; no topic, group or rack can have it."""
 
-_NAMES: Final = 10_000
 _PER_FLOW: Final = 3
 """Bytes, records and dollars."""
 _PER_TOPIC: Final = 4
@@ -52,15 +48,6 @@ class SeriesLimits:
             groups=max(1, most * 16 // 100 // _PER_GROUP),
             pairs=max(1, most * 4 // 100 // _PER_PAIR),
         )
-
-
-TopicNames: TypeAlias = Callable[[str], str]
-"""Returns the topic that a metric names: the topic itself, or `(other)` where the settings leave it out."""
-
-
-def topic_names(entries: Sequence[str] = (EVERY,)) -> TopicNames:
-    """Return the names by the entries of `traffic.topics`."""
-    return lru_cache(maxsize=_NAMES)(lambda topic: topic if selects(entries, topic) else OTHER)
 
 
 class Places(Generic[Key]):

@@ -27,7 +27,7 @@ from samerack.reporting.findings import Code
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.series import SeriesLimits, topic_names
+from samerack.traffic.series import SeriesLimits
 from samerack.traffic.snapshot import Family, Shares, Uncounted
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
@@ -120,8 +120,8 @@ def measured(metrics: Metrics) -> None:
     ledger = Ledger(shown.prices, roles=shown.roles, own_share=shown.own_share)
     shown.board.listen(ledger.take)
     counted, limits = TrafficMetrics(metrics.registry), SeriesLimits.of(1000)
-    metrics.registry.register(TrafficCollector(shown.board, limits=limits, topics=topic_names()))
-    metrics.registry.register(MoneyCollector(shown, ledger, limits=limits, topics=topic_names()))
+    metrics.registry.register(TrafficCollector(shown.board, limits=limits))
+    metrics.registry.register(MoneyCollector(shown, ledger, limits=limits))
     metrics.registry.register(BillCollector(shown, limits=limits))
     counted.polled(0.02)
     counted.failed(Family.LOG_DIRS)

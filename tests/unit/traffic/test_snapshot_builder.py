@@ -21,7 +21,7 @@ from samerack.traffic.metrics import TrafficCollector
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.production import Production, Rate
 from samerack.traffic.read_rates import ReadRates
-from samerack.traffic.series import SeriesLimits, topic_names
+from samerack.traffic.series import SeriesLimits
 from samerack.traffic.snapshot import BlindSpot, TrafficSnapshot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.streams_client import StreamsClient
@@ -159,7 +159,7 @@ def test_the_best_share_of_a_group_without_racks_is_unknown(rack: MemberRack, op
     board, registry = TrafficBoard(), CollectorRegistry()
     board.publish(snapshot, [])
     limits = SeriesLimits(flows=9, topics=9, groups=9, pairs=9)
-    registry.register(TrafficCollector(board, limits=limits, topics=topic_names()))
+    registry.register(TrafficCollector(board, limits=limits))
     series = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
     found = [line for line in series if line.startswith("samerack_optimal_ratio")]
     assert found == ([] if optimal is None else [f'samerack_optimal_ratio{{group="g"}} {optimal}'])
