@@ -39,16 +39,15 @@ from samerack.common.errors import SettingsError
 from samerack.common.patterns import is_pattern
 from samerack.common.shared_threads import SharedThreads
 from samerack.election.election import Election
-from samerack.election.identity import identity_of, of_this_host
 from samerack.election.leadership_state import LeadershipState
-from samerack.election.messages import Advertisement, lead, observe
+from samerack.election.messages import Advertisement, identity_of, lead, observe, of_this_host
 from samerack.events import EventLog
+from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import path_of, writer_of
 from samerack.events.history import TrafficHistory
-from samerack.events.metrics import EventMetrics
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.settings.all_settings import Settings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.series import SeriesLimits

@@ -23,8 +23,7 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import connect
 from samerack.common.errors import AgentError, RefusedError
 from samerack.common.service import Service
-from samerack.election.election import Election
-from samerack.election.metrics import ElectionCollector
+from samerack.election.election import Election, ElectionCollector
 from samerack.reporting.evidence import StreamsPlanning
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector

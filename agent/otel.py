@@ -20,7 +20,7 @@ from prometheus_client.samples import Sample
 
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.service import Service
-from samerack.settings.showing import OtelSettings
+from samerack.settings.publishing import OtelSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import export as sdk

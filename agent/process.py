@@ -74,8 +74,11 @@ def main(request: RunRequest) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.disable()  # all that is loaded stays
-    from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - not before signals are handled
-    from samerack.common.exits import report_error  # noqa: PLC0415 - see above
+    from samerack.common.errors import (  # noqa: PLC0415 - not before signals are handled
+        AgentError,
+        SettingsError,
+        report_error,
+    )
     from samerack.settings.flags import settings_from  # noqa: PLC0415 - see above
     from samerack.settings.sources import CONFIG_VARIABLE  # noqa: PLC0415 - see above
 
@@ -146,8 +149,11 @@ def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool
 def _work(source: SettingsSource, observe: bool, line: socket.socket, /, *, observing: bool, why: str) -> None:  # noqa: FBT001 - a part of `_supervise`
     """Run the process that works, by the settings in force when it begins; see `agent.supervisor.watchdog.Work`."""
     from samerack.agent import log, program  # noqa: PLC0415 - loaded already
-    from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - see above
-    from samerack.common.exits import report_error  # noqa: PLC0415 - see above
+    from samerack.common.errors import (  # noqa: PLC0415 - see above
+        AgentError,
+        SettingsError,
+        report_error,
+    )
 
     try:
         log.configure(source.settings, is_agent=True)

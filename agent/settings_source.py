@@ -11,7 +11,7 @@ from pathlib import Path
 
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import selects
-from samerack.election.identity import identity_of
+from samerack.election.messages import identity_of
 from samerack.events.event_writer import path_of
 from samerack.settings.all_settings import Settings, difference
 from samerack.settings.clusters import of_cluster

@@ -33,8 +33,8 @@ from samerack.cluster.client import SharedClient
 from samerack.cluster.group_member import EndedError
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.refusals import explained, is_refusal
-from samerack.common.attempts import REQUESTS, Attempts
 from samerack.common.errors import AgentError
+from samerack.common.service import REQUESTS, Attempts
 from samerack.common.shared_threads import Rest, SharedService, SharedThreads
 from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner

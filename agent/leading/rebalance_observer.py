@@ -11,7 +11,7 @@ from samerack.agent.leading.membership import HEARTBEAT_SECONDS
 from samerack.agent.policy import GroupCondition
 from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
-from samerack.events.group_snapshots import clients_of, of_plan, of_view
+from samerack.events.cause import clients_of, of_plan, of_view
 from samerack.events.rebalances import LedPlan, Rebalances
 from samerack.settings.leading import LeadingSettings
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from samerack.agent.pod.source_answers import ANSWER_SECONDS, SourceAnswer
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, ask
-from samerack.settings.pod import PodSettings
+from samerack.settings.leading import PodSettings
 
 EVERY_NAMESPACE: Final = "*"
 _MAX_PODS: Final = 5

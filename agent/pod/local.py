@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from samerack.agent.pod.source_answers import SourceAnswer
-from samerack.settings.pod import PodSettings
+from samerack.settings.leading import PodSettings
 
 _MAX_BYTES: Final = 1 << 20
 LABEL_VARIABLE: Final = "POD_ZONE"

@@ -23,9 +23,8 @@ from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.agent.publishing.topic_names import topics_of
-from samerack.common.attempts import RetryPauses
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
-from samerack.common.service import Service
+from samerack.common.service import RetryPauses, Service
 from samerack.events import Event
 from samerack.settings.all_settings import Settings
 from samerack.traffic.board import Published

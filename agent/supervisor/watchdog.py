@@ -23,9 +23,9 @@ import structlog
 from samerack.agent.settings_source import SettingsSource
 from samerack.agent.supervisor.line import RENEWS, MemberIdentity
 from samerack.agent.supervisor.worker import Worker, fork
-from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.patterns import selects
+from samerack.common.service import RetryPauses
 
 log = structlog.get_logger("supervisor")
 

@@ -25,7 +25,7 @@ from samerack.agent.web.history_plot import plot
 from samerack.agent.web.lag_tables import group_address, known_sort, lag_tables
 from samerack.common import words
 from samerack.common.money import per_month
-from samerack.events.words import duration
+from samerack.events.event import duration
 from samerack.reporting.bill_parts import bill_parts, missing
 from samerack.reporting.group_lag import group_lag
 from samerack.reporting.report import PairCost, Report

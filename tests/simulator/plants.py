@@ -29,7 +29,7 @@ from samerack.agent.policy import GroupCondition, back_off, budget, plan_health
 from samerack.cluster import group_member, joining
 from samerack.cluster import view as cluster
 from samerack.cluster.group_member import Joined
-from samerack.common.attempts import Attempts
+from samerack.common.service import Attempts
 from samerack.common.shared_threads import Rest
 from samerack.planning import members as plan_members
 from samerack.planning import planner, problem

@@ -15,7 +15,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.policy import Reason
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.agent.supervisor.watchdog import HANG_SECONDS, MAX_RESTARTS
-from samerack.settings.election import SupervisorSettings
+from samerack.settings.leading import SupervisorSettings
 from tests.simulator.agent import build, run, settings_of
 from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.network import Host

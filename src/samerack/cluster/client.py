@@ -15,12 +15,12 @@ from typing import Any, Final, TypeAlias
 from kafka.future import Future
 from kafka.net.selector import NetworkSelector
 
-from samerack.auth.bearer import TokenError
+from samerack.auth.identities import TokenError
 from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unadvertised
 from samerack.cluster.refusals import refusal
-from samerack.common.attempts import REFUSALS, Attempts
 from samerack.common.errors import AgentError, RefusedError, one_line
+from samerack.common.service import REFUSALS, Attempts
 
 Identity: TypeAlias = tuple[tuple[str, str], ...]
 _IDENTIFYING: Final = ("bootstrap_servers", "security_protocol", "sasl_", "ssl_")

@@ -31,8 +31,8 @@ from samerack.auth.kafka_config import tls_context
 from samerack.cluster.errors import NotAcceptedError
 from samerack.cluster.names import LOOKUPS, PROXY_URL, TlsSocket
 from samerack.cluster.refusals import refusal
-from samerack.common.attempts import REFUSALS, REQUESTS, Attempts, RetryPauses
 from samerack.common.errors import one_line
+from samerack.common.service import REFUSALS, REQUESTS, Attempts, RetryPauses
 
 
 @dataclass(frozen=True, slots=True)

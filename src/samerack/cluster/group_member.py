@@ -28,7 +28,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from samerack.cluster.client import ClusterClient
 from samerack.cluster.connections import Node, OwnConnection
 from samerack.cluster.errors import COORDINATOR_MOVES
-from samerack.common.attempts import REQUESTS, Attempts
+from samerack.common.service import REQUESTS, Attempts
 
 JOIN_VERSION: Final = 9
 """By JoinGroup v9 a restarted static leader knows that it still leads; since v8 the request carries the reason."""

@@ -21,8 +21,7 @@ from samerack.cluster.errors import COORDINATOR_MOVED
 from samerack.cluster.group import EMPTY_STATES, GroupView, view_group
 from samerack.cluster.group_questions import describe_groups, to_coordinators
 from samerack.cluster.wire import Wire
-from samerack.common.attempts import RetryPauses
-from samerack.common.service import Service
+from samerack.common.service import RetryPauses, Service
 
 _ANSWER_SECONDS: Final = 2.0
 """Below the brokers' initial rebalance delay: a coordinator that hangs must not delay the groups of the others."""

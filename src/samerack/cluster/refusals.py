@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from samerack.auth.bearer import TokenError
+from samerack.auth.identities import TokenError
 from samerack.cluster.errors import ANY_PERMISSION, ErrorKind, NotAcceptedError, cure_of, kind_of
 from samerack.common.errors import AgentError, one_line
 

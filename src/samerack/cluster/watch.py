@@ -21,9 +21,8 @@ from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.versions import BrokerVersions
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
-from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
-from samerack.common.service import Service
+from samerack.common.service import RetryPauses, Service
 
 log = structlog.get_logger("watch")
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from samerack.common.errors import AgentError, SettingsError
-from samerack.common.exits import report_error
+from samerack.common.errors import AgentError, SettingsError, report_error
 from samerack.common.texts import is_utf8
 
 _WHOLE: Final = 1000

@@ -1,10 +1,63 @@
-"""What this agent is responsible for: the answers of an agent without election, which `Election` replaces."""
+"""What this agent is responsible for, and which groups it measures, so that one agent measures each group.
+
+A group is measured by the agent that is active for leading it; a group that no agent both leads and measures, by the
+agent that is active for the longest pattern that it matches. What was read between two moments counts only if the
+agent had the same tenure at both: nobody counts what was read around a change of agents.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from samerack.election.tenure import EVERYTHING, Tenures
+from samerack.common.patterns import EVERY, fits, included
+from samerack.election.messages import lead, observe, observed_by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """The time since an election in which this agent has a responsibility without interruption.
+
+    Attributes:
+        what: the responsibility.
+        term: the election that gave it.
+        succeeds: whether another agent may have had it before.
+    """
+
+    what: str
+    term: int
+    succeeds: bool = True
+
+
+class Tenures:
+    """All tenures of this agent between two elections."""
+
+    def __init__(self, held: Mapping[str, Tenure], *, measuring: Iterable[str] = ()) -> None:
+        """Prepare; `held` is by responsibility, `measuring` those of all agents by which groups are measured."""
+        self.held = held
+        self._measuring = frozenset(measuring)
+        self._patterns = sorted(included(observed_by(self._measuring)), key=lambda one: (-len(one), one))
+        self._known: dict[str, Tenure | None] = {}
+
+    def of_pattern(self, pattern: str) -> Tenure | None:
+        """Return the tenure in which this agent measures a pattern, as `traffic.groups` has it, if it does."""
+        return self.held.get(observe(pattern))
+
+    def of_group(self, group: str) -> Tenure | None:
+        """Return the tenure in which this agent measures a group, if it does."""
+        if group not in self._known:
+            responsibility = lead(group)
+            if responsibility not in self._measuring:
+                responsibility = next((observe(one) for one in self._patterns if fits(one, group)), "")
+            self._known[group] = self.held.get(responsibility)
+        return self._known[group]
+
+
+_ALONE: Final = Tenure(what=observe(EVERY), term=0, succeeds=False)
+NOTHING: Final = Tenures({})
+EVERYTHING: Final = Tenures({_ALONE.what: _ALONE}, measuring=[_ALONE.what])
+"""The tenure of an agent that is alone, or acts as if it were."""
 
 
 class LeadershipState:

@@ -31,7 +31,7 @@ from samerack.election.messages import (
     observed_by,
 )
 from samerack.election.places import ROOM, surplus, waiting_group, waiting_instance
-from samerack.settings.election import ElectionSettings
+from samerack.settings.leading import ElectionSettings
 
 # Chooses which agent is active for what: pure functions of what all agents advertise, so every agent would agree.
 #

@@ -14,10 +14,9 @@ from typing import Final, Protocol
 
 import structlog
 
-from samerack.election.leadership_state import LeadershipState
+from samerack.election.leadership_state import EVERYTHING, NOTHING, LeadershipState, Tenure, Tenures
 from samerack.election.messages import Verdict, led_by
 from samerack.election.registry import Registry
-from samerack.election.tenure import EVERYTHING, NOTHING, Tenure, Tenures
 
 log = structlog.get_logger("election")
 

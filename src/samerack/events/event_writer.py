@@ -18,12 +18,10 @@ from zlib import crc32
 
 import structlog
 
-from samerack.common.attempts import RetryPauses
-from samerack.common.service import Service
+from samerack.common.service import RetryPauses, Service
 from samerack.events.event import MAX_ASKED, Event
-from samerack.events.event_log import EventLog
+from samerack.events.event_log import EventLog, EventMetrics
 from samerack.events.history import HistoryRow, TrafficHistory
-from samerack.events.metrics import EventMetrics
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
 from samerack.settings.all_settings import Settings
 from samerack.settings.publishing import IN_MEMORY

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from samerack.cluster.group import EMPTY_STATES, STABLE, member_key
-from samerack.events.cause import Signs
+from samerack.events.cause import Signs, of_traffic, share_of
 from samerack.events.event import Event
 from samerack.events.event_log import EventLog
-from samerack.events.group_snapshots import of_traffic, share_of
 from samerack.events.rebalances import Rebalances
 from samerack.traffic.board import Published
 from samerack.traffic.snapshot import UNPLANNED_KINDS, GroupTraffic, PartitionTraffic

@@ -12,7 +12,7 @@ from samerack.common.patterns import EVERY
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
 from samerack.settings.all_settings import Settings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import TrafficSnapshot

@@ -16,16 +16,12 @@ from pydantic import BaseModel, Field, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from samerack.common.patterns import wrong_selection
-from samerack.settings.base import Names
-from samerack.settings.election import ElectionSettings, SupervisorSettings
-from samerack.settings.kafka_texts import KafkaTexts
-from samerack.settings.leading import LeadingSettings, RackSettings
+from samerack.settings.base import KafkaTexts, Names
+from samerack.settings.leading import ElectionSettings, LeadingSettings, PodSettings, RackSettings, SupervisorSettings
 from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
 from samerack.settings.pipeline import PipelineSettings
-from samerack.settings.pod import PodSettings
 from samerack.settings.policy import PolicySettings
-from samerack.settings.publishing import EventSettings, PublishingSettings
-from samerack.settings.showing import LogSettings, OtelSettings, WebSettings
+from samerack.settings.publishing import EventSettings, LogSettings, OtelSettings, PublishingSettings, WebSettings
 from samerack.settings.streams import StreamsSettings
 
 _SECRET: Final = (("kafka",), ("clusters", "*", "kafka"), ("publishing", "kafka"), ("pipeline", "conf"))

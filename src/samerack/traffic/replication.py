@@ -15,8 +15,7 @@ import numpy as np
 
 from samerack.cluster.wire import Wire
 from samerack.common.patterns import EVERY, included
-from samerack.election.leadership_state import LeadershipState
-from samerack.election.tenure import Tenure
+from samerack.election.leadership_state import LeadershipState, Tenure
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import CycleState

@@ -21,10 +21,9 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import ask_selector
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
-from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, ask
-from samerack.common.service import Service
+from samerack.common.service import RetryPauses, Service
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import ClientEndpoint

@@ -20,9 +20,9 @@ from samerack.agent.streams.figures import Summary
 from samerack.agent.streams.metrics import FAILURES, StreamsMetrics
 from samerack.agent.streams.outcome import Computed
 from samerack.agent.streams.reporter import StreamsReporter
-from samerack.election.metrics import ElectionCollector
+from samerack.election.election import ElectionCollector
 from samerack.events import EventLog
-from samerack.events.metrics import EventMetrics
+from samerack.events.event_log import EventMetrics
 from samerack.reporting.findings import Code
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector

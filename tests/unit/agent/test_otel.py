@@ -14,7 +14,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.otel import MetricsExport
 from samerack.common.errors import AgentError, SettingsError
 from samerack.settings.loading import load
-from samerack.settings.showing import OtelSettings
+from samerack.settings.publishing import OtelSettings
 from tests.collector import Collector
 
 

@@ -26,7 +26,7 @@ from samerack.cluster import client
 from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses
 from samerack.settings.all_settings import sections
-from samerack.settings.election import SupervisorSettings
+from samerack.settings.leading import SupervisorSettings
 from samerack.settings.loading import load
 from tests.unit.agent.leading.scripted import clear_away
 

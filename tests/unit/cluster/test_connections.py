@@ -23,8 +23,8 @@ from samerack.cluster.client import ClusterClient, Refusals, connect
 from samerack.cluster.connections import Connections
 from samerack.cluster.errors import NotAcceptedError
 from samerack.cluster.refusals import refusal
-from samerack.common.attempts import REFUSALS
 from samerack.common.errors import RefusedError
+from samerack.common.service import REFUSALS
 from tests.clouds.certificates import Authority
 
 CONFIG = {

@@ -7,8 +7,7 @@ import ssl
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.auth.bearer import TokenError
-from samerack.auth.identities import AwsIdentity
+from samerack.auth.identities import AwsIdentity, TokenError
 from samerack.auth.tokens import tokens
 from samerack.cluster.errors import CoordinatorMovesError, NotAcceptedError, NotAllowedError
 from samerack.cluster.refusals import explained, is_refusal, refusal

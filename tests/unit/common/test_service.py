@@ -8,9 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from samerack.common import service as service_module
-from samerack.common.attempts import REFUSALS, REQUESTS, Attempts, RetryPauses
 from samerack.common.errors import AgentError, RefusedError
-from samerack.common.service import Service
+from samerack.common.service import REFUSALS, REQUESTS, Attempts, RetryPauses, Service
 from tests.unit.waiting import LONGEST_SECONDS, until
 
 SHORT = RetryPauses(first=0.01, most=0.01)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.election.leadership_state import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.election.member import choose
 from samerack.election.messages import Advertisement, Verdict, lead, observe
-from samerack.election.tenure import EVERYTHING, NOTHING, Tenure, Tenures
 
 GROUPS = ("orders", "orders-eu", "payments", "reports")
 RESPONSIBILITIES = (lead("orders"), lead("payments"), observe("*"), observe("orders*"), observe("pay*"))

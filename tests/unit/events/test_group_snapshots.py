@@ -9,7 +9,7 @@ import pytest
 
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import client_id_of
-from samerack.events.group_snapshots import clients_of, of_plan, of_traffic, of_view, share_of
+from samerack.events.cause import clients_of, of_plan, of_traffic, of_view, share_of
 from samerack.protocol.values import Subscription, from_pairs
 from samerack.traffic.snapshot import PartitionTraffic
 from tests.unit.agent.measured import A, B, group, member, problem

@@ -14,8 +14,8 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from samerack.cluster.raw_request import RawRequest
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Question
+from samerack.election.leadership_state import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.election.messages import observe
-from samerack.election.tenure import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import CycleState

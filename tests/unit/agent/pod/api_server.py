@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from samerack.settings.pod import PodSettings
+from samerack.settings.leading import PodSettings
 from tests.clouds.http_server import Answer, Asked, Server
 
 ZONE: Final = "topology.kubernetes.io/zone"

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from samerack.agent.pod.local import LABEL_VARIABLE
 from samerack.cli.main import app
+from samerack.settings.leading import PodSettings
 from samerack.settings.loading import load
-from samerack.settings.pod import PodSettings
 from tests.docs import ROOT, Command, blocks
 from tests.unit.agent.pod.api_server import ApiServer
 

@@ -15,8 +15,8 @@ from samerack.agent.pod.local import labels
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.pod.source_answers import OwnRack, rack_of
 from samerack.settings.all_settings import Settings
+from samerack.settings.leading import PodSettings
 from samerack.settings.measuring import TrafficSettings
-from samerack.settings.pod import PodSettings
 from tests.clouds.http_server import Answer, Asked, Server
 
 _LABELS = """app="orders"

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
-from samerack.auth.bearer import TokenError
+from samerack.auth.identities import TokenError
 from samerack.common.errors import RefusedError, SettingsError
 from tests.unit.waiting import LONGEST_SECONDS, until
 

@@ -9,9 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from samerack.auth.bearer import TokenError
 from samerack.auth.clouds.aws import Signer
-from samerack.auth.identities import AwsIdentity
+from samerack.auth.identities import AwsIdentity, TokenError
 from tests.clouds.servers import Aws
 
 SECRET = "wJalr/secret+of=aws"  # noqa: S105 - of this test

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.net.sasl.msk import AwsMskIamClient
 
-from samerack.auth.clouds.sigv4 import Credentials, presigned
+from samerack.auth.clouds.aws import Credentials, presigned
 
 EXAMPLE = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 S3 = Credentials(key="AKIAIOSFODNN7EXAMPLE", secret=EXAMPLE)
