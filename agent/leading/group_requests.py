@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from samerack.agent.leading.kept_file import KeptFile
 from samerack.agent.policy.requests import ASKED, RebalanceRequest, Wish, in_words
-from samerack.common.answers import read
+from samerack.common.records import read_answer
 
 _REQUESTS: Final = TypeAdapter(tuple[RebalanceRequest, ...])
 
@@ -50,7 +50,7 @@ def from_json(text: bytes | str) -> RequestStatus:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_STATUS, text, "reports no requests")
+    return read_answer(_STATUS, text, "reports no requests")
 
 
 class GroupRequests:

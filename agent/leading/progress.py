@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from samerack.common.answers import read
+from samerack.common.records import read_answer
 
 
 class TakeoverOutcome(Enum):
@@ -119,4 +119,4 @@ def from_json(text: bytes | str) -> Progress:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_PROGRESS, text, "reports no takeover")
+    return read_answer(_PROGRESS, text, "reports no takeover")

@@ -104,9 +104,7 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float, i
 @cache
 def environment() -> Environment:
     """Return the templates, which escape all values."""
-    from samerack.common import pages  # noqa: PLC0415 - Jinja: for an agent whose page someone opens
-
-    made = pages.environment("agent.web")
+    made = words.page_environment("agent.web")
     made.filters.update(
         rate=words.rate, when=words.when, known=words.count, age=words.age, per_month=per_month, short_id=words.short_id
     )

@@ -20,7 +20,7 @@ from samerack.cli.asking import ask
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.texts import seconds_of
+from samerack.common.words import seconds_of
 from samerack.events import EventLog, store
 from samerack.events.event import MAX_ASKED, Event, Kind, all_from_json, all_to_json, figures, happened, reason, to_json
 from samerack.settings.flags import settings_from

@@ -1,4 +1,4 @@
-"""Error handling of all our command lines: one line, and an exit code (`common.exits`)."""
+"""Error handling of all our command lines: one line, and an exit code (`common.errors`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from samerack.common.errors import AgentError, SettingsError, report_error
-from samerack.common.texts import is_utf8
+from samerack.common.words import is_utf8
 
 _WHOLE: Final = 1000
 """More letters than any summary has."""

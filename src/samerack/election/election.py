@@ -20,12 +20,10 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import ClusterClient, connect
 from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
-from samerack.election.leadership_state import Tenures
-from samerack.election.member import ElectionMember
+from samerack.election.leadership_state import ElectionResults, Tenures
+from samerack.election.member import ROOM, UNREGISTERED_ROOM, ElectionMember
 from samerack.election.messages import Advertisement, Verdict, lead, led_by, observed_by
-from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.registry import RegistryReader
-from samerack.election.results import ElectionResults
 from samerack.election.waiting import Waiting
 from samerack.settings.all_settings import Settings
 

@@ -25,8 +25,8 @@ from samerack.cluster.group_questions import describe_groups, to_coordinators
 from samerack.cluster.wire import ask
 from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
+from samerack.election.member import ROOM, waiting_groups
 from samerack.election.messages import Advertisement, decode_advertisement, identifies_host
-from samerack.election.places import ROOM, waiting_groups
 from samerack.settings.all_settings import Settings
 
 Answer = DescribedGroup | Exception

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from pydantic import TypeAdapter
 
 from samerack.common import words
-from samerack.common.answers import read
+from samerack.common.records import read_answer
 
 MAX_ASKED: Final = 10_000
 """The most events in one answer."""
@@ -143,7 +143,7 @@ def all_from_json(text: bytes | str) -> tuple[Event, ...]:
     Raises:
         AgentError: The text has none.
     """
-    return read(_LIST, text, "has no events").events
+    return read_answer(_LIST, text, "has no events").events
 
 
 CAUSES: Final[Mapping[Cause, str]] = {

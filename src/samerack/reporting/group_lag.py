@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
-from samerack.common.answers import JsonAnswer
+from samerack.common.records import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
 from samerack.traffic.lower_bound import LowerBound
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from samerack.common.answers import read
 from samerack.common.money import PriceTable
+from samerack.common.records import read_answer
 from samerack.reporting.amounts import is_whole, lower_bound, total_if_known, total_of
 from samerack.reporting.bill import Bill
 from samerack.traffic.evenness import BusiestMember, TopicShare
@@ -287,4 +287,4 @@ def from_json(text: bytes | str) -> Report:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_JSON, text, "is not a traffic report")
+    return read_answer(_JSON, text, "is not a traffic report")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from samerack.common.texts import is_utf8
+from samerack.common.words import is_utf8
 from samerack.settings.sources import IN_QUOTES, is_like_a_list
 
 Seconds = Annotated[float, Field(gt=0)]

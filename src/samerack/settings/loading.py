@@ -16,7 +16,7 @@ from pydantic_settings import InitSettingsSource
 
 from samerack.auth.kafka_config import KNOWN, wrong_key
 from samerack.common.errors import SettingsError
-from samerack.common.texts import kind_of
+from samerack.common.words import kind_of
 from samerack.settings.all_settings import Settings, may_hold_secrets, model_at, sections
 from samerack.settings.base import REFUSED
 from samerack.settings.clusters import (

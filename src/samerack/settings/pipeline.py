@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from samerack.common.texts import kind_of
+from samerack.common.words import kind_of
 from samerack.settings.base import SCALARS, Names, Seconds, Section, refused
 
 _SCHEMA: Final = {"type": "object", "additionalProperties": {"type": SCALARS}}

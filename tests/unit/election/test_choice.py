@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.election.member import choose, racks_by_address
+from samerack.election.member import ROOM, choose, racks_by_address
 from samerack.election.messages import (
     Advertisement,
     Verdict,
@@ -17,7 +17,6 @@ from samerack.election.messages import (
     lead,
     observe,
 )
-from samerack.election.places import ROOM
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")
 

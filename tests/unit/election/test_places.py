@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.cluster.group import DescribedGroup
-from samerack.election.member import choose
-from samerack.election.messages import Advertisement, encode, lead, observe
-from samerack.election.places import (
+from samerack.election.member import (
     CANDIDATES,
     ROOM,
     WAITING_GROUPS,
     Place,
+    choose,
     place_for,
     poll_pause,
     surplus,
@@ -20,6 +19,7 @@ from samerack.election.places import (
     waiting_groups,
     waiting_instance,
 )
+from samerack.election.messages import Advertisement, encode, lead, observe
 from tests.unit.election.described import agent, agents_group
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")

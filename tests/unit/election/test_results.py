@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from samerack.election.election import Election
-from samerack.election.leadership_state import EVERYTHING, NOTHING, Tenure
+from samerack.election.leadership_state import EVERYTHING, NOTHING, ElectionResults, Tenure
 from samerack.election.messages import Advertisement, Verdict, encode, lead, observe
 from samerack.election.registry import Registry
-from samerack.election.results import ElectionResults
 from samerack.settings.loading import load
 from tests.unit.election.described import agent, agents_group
 
