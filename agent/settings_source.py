@@ -13,8 +13,7 @@ from samerack.common.errors import SettingsError
 from samerack.common.patterns import selects
 from samerack.election.messages import identity_of
 from samerack.events.event_writer import path_of
-from samerack.settings.all_settings import Settings, difference
-from samerack.settings.clusters import of_cluster
+from samerack.settings.all_settings import Settings, difference, of_cluster
 from samerack.settings.publishing import IN_MEMORY
 
 

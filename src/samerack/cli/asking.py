@@ -30,8 +30,7 @@ from samerack.reporting.findings import Findings
 from samerack.reporting.group_lag import GroupLag
 from samerack.reporting.measuring import Measuring
 from samerack.reporting.report import Report
-from samerack.settings.all_settings import Settings
-from samerack.settings.clusters import only_cluster
+from samerack.settings.all_settings import Settings, only_cluster
 from samerack.settings.cures import agent_url, command
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption

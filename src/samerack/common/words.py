@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -163,6 +162,8 @@ def _with_unknown(figure: str, unknown: int) -> str:
 
 def nearest(name: str, names: Collection[str], most: int = 5) -> str:
     """Format which existing names a user may have meant: the most similar ones first."""
+    from difflib import get_close_matches  # noqa: PLC0415 - a probe does without
+
     if not names:
         return "there are no groups"
     similar = get_close_matches(name, names, n=most, cutoff=0.5)

@@ -17,16 +17,19 @@ from pydantic_settings import InitSettingsSource
 from samerack.auth.kafka_config import KNOWN, wrong_key
 from samerack.common.errors import SettingsError
 from samerack.common.words import kind_of
-from samerack.settings.all_settings import Settings, may_hold_secrets, model_at, sections
-from samerack.settings.base import REFUSED
-from samerack.settings.clusters import (
+from samerack.settings.all_settings import (
+    Settings,
     check_clusters,
     check_common_brokers,
     mapping,
+    may_hold_secrets,
+    model_at,
     of_cluster,
     only_cluster,
+    sections,
     under_common,
 )
+from samerack.settings.base import REFUSED
 from samerack.settings.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key
 
 _REPR: Final = Repr()
