@@ -6,14 +6,14 @@ Fields may be added; a reader ignores those that it does not know.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
 from samerack.common import words
-from samerack.common.records import read_answer
+from samerack.common.records import JsonAnswer
 
 MAX_ASKED: Final = 10_000
 """The most events in one answer."""
@@ -115,7 +115,8 @@ class EventList:
 
 
 _EVENT: Final = TypeAdapter(Event)
-_LIST: Final = TypeAdapter(EventList)
+EVENT_LIST: Final = JsonAnswer(EventList, "has no events")
+"""What `GET /v1/events` answers and `samerack events --json` prints."""
 
 
 def to_json(event: Event) -> bytes:
@@ -130,20 +131,6 @@ def from_json(text: bytes | str) -> Event:
         ValueError: The text is no event.
     """
     return _EVENT.validate_json(text)
-
-
-def all_to_json(events: Iterable[Event]) -> bytes:
-    """Encode events as `GET /v1/events` answers them and `samerack events --json` prints them."""
-    return _LIST.dump_json(EventList(events=tuple(events)))
-
-
-def all_from_json(text: bytes | str) -> tuple[Event, ...]:
-    """Decode such events.
-
-    Raises:
-        AgentError: The text has none.
-    """
-    return read_answer(_LIST, text, "has no events").events
 
 
 CAUSES: Final[Mapping[Cause, str]] = {

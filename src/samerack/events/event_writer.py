@@ -195,13 +195,7 @@ def writer_of(
     path = path_of(settings)
     if path is None:
         return None
-    return EventWriter(
-        path,
-        events=events,
-        history=history,
-        metrics=metrics,
-        days=settings.events.days,
-    )
+    return EventWriter(path, events=events, history=history, metrics=metrics, days=settings.events.days)
 
 
 def path_of(settings: Settings, environment: Mapping[str, str] | None = None) -> Path | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from samerack.common.money import PriceTable
-from samerack.common.records import read_answer
+from samerack.common.records import JsonAnswer
 from samerack.reporting.amounts import is_whole, lower_bound, total_if_known, total_of
 from samerack.reporting.bill import Bill
 from samerack.traffic.evenness import BusiestMember, TopicShare
@@ -272,13 +272,13 @@ class Report:
         return total_of(group.saved_dollars_per_month for group in self.groups)
 
 
-_JSON: Final = TypeAdapter(Report)
+_JSON: Final = JsonAnswer(Report, "is not a traffic report")
 _SHOWN: Final = TypeAdapter(dict[str, Any])
 
 
 def to_json(report: Report) -> bytes:
     """Return a report with its totals as JSON, for `GET /v1/traffic` and `samerack cost --json`."""
-    return _SHOWN.dump_json({**_JSON.dump_python(report, mode="json"), "totals": asdict(report.totals)})
+    return _SHOWN.dump_json({**_JSON.kind.dump_python(report, mode="json"), "totals": asdict(report.totals)})
 
 
 def from_json(text: bytes | str) -> Report:
@@ -287,4 +287,4 @@ def from_json(text: bytes | str) -> Report:
     Raises:
         AgentError: The text contains none.
     """
-    return read_answer(_JSON, text, "is not a traffic report")
+    return _JSON.from_json(text)
