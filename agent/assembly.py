@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from samerack.agent.leading.assigning import unweighed
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.group_sizes import GroupSizes
@@ -20,7 +19,7 @@ from samerack.agent.led_groups import GroupFinder, LedGroups, MakeLeader, named
 from samerack.agent.metrics import Metrics
 from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
-from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
+from samerack.agent.policy.measured import check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
 from samerack.agent.publishing.topic_names import topics_of
 from samerack.agent.streams.board import StreamsBoard
@@ -40,18 +39,17 @@ from samerack.common.errors import SettingsError
 from samerack.common.patterns import is_pattern
 from samerack.common.shared_threads import SharedThreads
 from samerack.election.election import Election
-from samerack.election.identity import identity_of, of_this_host
 from samerack.election.leadership_state import LeadershipState
-from samerack.election.messages import Advertisement, lead, observe
+from samerack.election.messages import Advertisement, identity_of, lead, observe, of_this_host
 from samerack.events import EventLog
+from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import path_of, writer_of
 from samerack.events.history import TrafficHistory
-from samerack.events.metrics import EventMetrics
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.settings.all_settings import Settings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import price_table
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
+from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
 
 if TYPE_CHECKING:
@@ -60,8 +58,8 @@ if TYPE_CHECKING:
 STOP_SECONDS: Final = 3.0
 """Everything must have ended by then: the agent promises to stop within five seconds of SIGTERM, and librdkafka takes
 one second to close."""
-_MAX_HAND_OVER_SECONDS: Final = STOP_SECONDS / 2
-"""Other services end after the memberships."""
+_HAND_OVER_SECONDS: Final = STOP_SECONDS / 2
+"""How long a stopping agent leads until the next one has taken over; other services end after the memberships."""
 _LAST_POLL_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 0.5
 """Between two polls of racks and replicas."""
@@ -102,12 +100,11 @@ class AgentParts:
             rate=self._bytes_per_second,
             dollars=self.prices.dollars,
             metrics=event_metrics,
-            max_events=settings.events.most,
         )
         self.history = TrafficHistory(step_seconds=settings.traffic.history_step_seconds)
         self.traffic.listen(self.history.take)
         self.writer = writer_of(settings, self.events, self.history, event_metrics)
-        self._tracker = RebalanceTracker(self.events, cooperative=settings.leading.cooperative_protocols)
+        self._tracker = RebalanceTracker(self.events)
         self.traffic.listen(self._tracker.take)
         self.watch = ClusterWatch(
             Wire(for_kafka_python(settings.kafka)),
@@ -116,12 +113,9 @@ class AgentParts:
             selector=settings.racks.replica_selector,
             metrics=self.metrics,
         )
-        self.measuring = self._traffic_watch() if settings.traffic.enabled else None
+        self.measuring = self._traffic_watch()
         self.limits = SeriesLimits.of(settings.traffic.max_series)
-        self.topic_names = topic_names(settings.traffic.topics)
-        self.metrics.registry.register(
-            TrafficCollector(self.traffic, limits=self.limits, topics=self.topic_names, mine=self._is_counted)
-        )
+        self.metrics.registry.register(TrafficCollector(self.traffic, limits=self.limits, mine=self._is_counted))
         self.client = SharedClient(for_kafka_python(settings.kafka))
         self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=_WAITING_SECONDS)
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
@@ -201,11 +195,9 @@ class AgentParts:
                     unsupported_reason=self.watch.versions.unsupported_reason,
                     metrics=self.metrics,
                     events=self.events,
-                    weigh=self.measuring.weights.weights if self.measuring is not None else unweighed,
+                    weigh=self.measuring.weights.weights,
                     hosts=self._hosts,
-                    measured=measured(self.traffic, self.measuring.weights)
-                    if self.measuring is not None
-                    else UNMEASURED,
+                    measured=measured(self.traffic, self.measuring.weights),
                     rebalances=self._tracker.of(group),
                     lock=takeover_lock,
                     notify_supervisor=notify_supervisor,
@@ -214,7 +206,7 @@ class AgentParts:
                 client=self.client,
                 poller=self.poller,
                 leadership=self.leadership,
-                hand_over_seconds=min(settings.election.hand_over_seconds, _MAX_HAND_OVER_SECONDS),
+                hand_over_seconds=_HAND_OVER_SECONDS,
                 empty_at=empty_at,
             )
 
@@ -233,7 +225,7 @@ class AgentParts:
                 hosts=self._hosts,
                 brokers=lambda: self.watch.cluster.racks,
             ),
-            weights_of=self.measuring.weights.weights if self.measuring is not None else unweighed,
+            weights_of=self.measuring.weights.weights,
         )
 
     def _traffic_publisher(self) -> Publisher:
@@ -263,6 +255,6 @@ def _advertisement(settings: Settings) -> Advertisement:
     return Advertisement(
         identity=identity_of(settings),
         rack=settings.traffic.rack,
-        addresses=settings.election.addresses or of_this_host(settings.kafka["bootstrap.servers"]),
+        addresses=of_this_host(settings.kafka["bootstrap.servers"]),
         responsibilities=(*map(lead, named(settings)), *map(observe, settings.traffic.groups)),
     )

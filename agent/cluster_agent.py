@@ -23,8 +23,7 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import connect
 from samerack.common.errors import AgentError, RefusedError
 from samerack.common.service import Service
-from samerack.election.election import Election
-from samerack.election.metrics import ElectionCollector
+from samerack.election.election import Election, ElectionCollector
 from samerack.reporting.evidence import StreamsPlanning
 from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
 from samerack.reporting.report_service import ReportService
@@ -77,7 +76,6 @@ class ClusterAgent:
                 reports,
                 ledger,
                 limits=parts.limits,
-                topics=parts.topic_names,
                 active=lambda: bool(parts.leadership.tenures.held),
             )
         )
@@ -92,7 +90,7 @@ class ClusterAgent:
             one.application: StreamsPlanning(
                 assignor=one.planned.assignor,
                 strategy=one.planned.strategy,
-                weights=settings.weights_of(one.application),
+                weights=settings.weights,
             )
             for one in (streams.board.all() if streams is not None else ())
             if one.planned is not None and not one.trouble
@@ -112,7 +110,7 @@ class ClusterAgent:
             *web_takeover.routes(parts.led),
             *web_requests.routes(parts.led),
             *(web_streams.routes(parts.streams) if parts.streams is not None else ()),
-            *(web_client_reports.routes(parts.measuring.post) if parts.measuring is not None else ()),
+            *web_client_reports.routes(parts.measuring.post),
         )
 
     def member_ids(self) -> frozenset[MemberIdentity]:

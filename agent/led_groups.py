@@ -100,6 +100,7 @@ MAX_FOUND: Final = 1000
 """The name of each is in every message of the election, which one record of Kafka must hold."""
 _GONE_SECONDS: Final = 600.0
 """A group that has ceased to exist is kept so long: its next consumers are led from the first generation."""
+_LIST_ALL_SECONDS: Final = 10.0
 _LIST_SECONDS: Final = 0.5
 """Between two lists of the groups that rebalance, and until the next one while the brokers are not known yet."""
 _MIN_DELAY_SECONDS: Final = 2 * _LIST_SECONDS
@@ -218,7 +219,7 @@ class GroupFinder(Service):
         if now >= self._full_at or (complete and were_seen and not self._new_groups.are_seen):
             hangs = now - began >= _ANSWER_SECONDS
             self._list(brokers, "", _ANSWER_SECONDS if hangs else ANSWER_SECONDS)
-            self._full_at = time.monotonic() + self._settings.watch.groups_seconds
+            self._full_at = time.monotonic() + _LIST_ALL_SECONDS
         return _LIST_SECONDS
 
     def _list(self, brokers: Sequence[int], state: str, answer_seconds: float) -> bool:

@@ -1,12 +1,13 @@
 """Sends the agent's metrics to an OpenTelemetry collector, by OTLP over HTTP: the same that `/metrics` shows.
 
-OpenTelemetry's own variables count as in any program: `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE`,
-`OTEL_RESOURCE_ATTRIBUTES`. The library is imported where an endpoint is set only.
+OpenTelemetry's own variables count as in any program: `OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_EXPORTER_OTLP_HEADERS`,
+`OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_RESOURCE_ATTRIBUTES`. The library is imported where an endpoint is set only.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,13 +20,16 @@ from prometheus_client.samples import Sample
 
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.service import Service
-from samerack.settings.showing import OtelSettings
+from samerack.settings.publishing import OtelSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import export as sdk
 
 _SCOPE: Final = "samerack"
 _TIMEOUT_SECONDS: Final = 5.0
+_INTERVAL_VARIABLE: Final = "OTEL_METRIC_EXPORT_INTERVAL"
+_INTERVAL_MS: Final = "60000"
+"""Without the variable, as OpenTelemetry's specification has it."""
 
 
 class MetricsExport(Service):
@@ -55,7 +59,7 @@ class MetricsExport(Service):
         library.handlers = [self._said]
         self._exporter = OTLPMetricExporter(endpoint=settings.endpoint, timeout=_TIMEOUT_SECONDS)
         self._endpoint = settings.endpoint
-        self._pause = settings.every_seconds
+        self._pause = _interval_seconds()
         self._collect = collect
         self._began_ns = time.time_ns()
 
@@ -80,6 +84,22 @@ class MetricsExport(Service):
         """End a try that is under way, and the thread."""
         super().stop()
         self._exporter.shutdown()
+
+
+def _interval_seconds() -> float:
+    """Return the interval between exports.
+
+    Raises:
+        SettingsError: The variable is not a number of milliseconds.
+    """
+    text = os.environ.get(_INTERVAL_VARIABLE, "").strip() or _INTERVAL_MS
+    try:
+        milliseconds = int(text)
+    except ValueError:
+        milliseconds = 0
+    if milliseconds <= 0:
+        raise SettingsError(f"{_INTERVAL_VARIABLE}: {text[:100]!r} is not a number of milliseconds; set {_INTERVAL_MS}")
+    return milliseconds / 1000
 
 
 class _LastWords(logging.Handler):

@@ -78,13 +78,11 @@ def main(request: RunRequest) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
     sys.setswitchinterval(_SWITCH_SECONDS)
     from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - not before signals are handled
-    from samerack.common.errors import AgentError  # noqa: PLC0415 - see above
+    from samerack.common.errors import AgentError, report_error  # noqa: PLC0415 - see above
 
     try:
         return Supervisor(AgentProcesses(request)).run()
     except AgentError as error:
-        from samerack.common.exits import report_error  # noqa: PLC0415 - it loads more than the supervisor needs
-
         return report_error(error)
 
 
@@ -98,8 +96,7 @@ class AgentProcesses:
     def work(self, start: WorkerStart, line: socket.socket) -> None:
         """Run the worker; SystemExit has its exit code."""
         gc.disable()  # all that is loaded stays
-        from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - see above
-        from samerack.common.exits import report_error  # noqa: PLC0415 - see above
+        from samerack.common.errors import AgentError, SettingsError, report_error  # noqa: PLC0415 - see above
 
         try:
             source = self._source(start)

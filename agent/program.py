@@ -34,7 +34,7 @@ from samerack.common.fetching import with_port
 from samerack.common.patterns import EVERY
 from samerack.planning import planner
 from samerack.settings.all_settings import Settings
-from samerack.settings.showing import OtelSettings
+from samerack.settings.publishing import OtelSettings
 
 log = structlog.get_logger("agent")
 

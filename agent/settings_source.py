@@ -13,10 +13,9 @@ from pathlib import Path
 
 from samerack.agent.supervisor.line import SettingsInForce, WorkerStart
 from samerack.common.patterns import selects
-from samerack.election.identity import identity_of
+from samerack.election.messages import identity_of
 from samerack.events.event_writer import path_of
-from samerack.settings.all_settings import Settings, difference
-from samerack.settings.clusters import of_cluster
+from samerack.settings.all_settings import Settings, difference, of_cluster
 from samerack.settings.publishing import IN_MEMORY
 
 
@@ -69,7 +68,6 @@ def _packed(as_read: Settings, settings: Settings, *, changed: Iterable[str]) ->
         changed=", ".join(changed),
         groups=settings.groups,
         memory_mib=settings.supervisor.memory_mib,
-        max_restarts=settings.supervisor.max_restarts,
         restart_window_seconds=settings.supervisor.restart_window_seconds,
     )
 

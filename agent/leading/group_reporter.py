@@ -54,7 +54,7 @@ class GroupReporter:
     def __post_init__(self) -> None:
         """Start in role outside."""
         leading, clock = self.settings.leading, self.clock
-        tracker = RebalanceTracker(self.events, cooperative=leading.cooperative_protocols, clock=clock)
+        tracker = RebalanceTracker(self.events, clock=clock)
         self.observer = RebalanceObserver(self.rebalances or tracker.of(self.group), leading=leading, clock=clock)
         self.log = structlog.get_logger("leader").bind(group=self.group)
         self._warned: list[str] = []

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from samerack.agent.leading.kept_file import KeptFile
 from samerack.agent.policy.requests import ASKED, RebalanceRequest, Wish, in_words
-from samerack.common.answers import read
+from samerack.common.records import JsonAnswer
 
 _REQUESTS: Final = TypeAdapter(tuple[RebalanceRequest, ...])
 
@@ -36,12 +36,12 @@ class RequestStatus:
     after: str = ""
 
 
-_STATUS: Final = TypeAdapter(RequestStatus)
+_STATUS: Final = JsonAnswer(RequestStatus, "reports no requests")
 
 
 def to_json(status: RequestStatus) -> bytes:
     """Return the JSON that `/v1/requests` and `samerack leave --json` show."""
-    return _STATUS.dump_json(status)
+    return _STATUS.to_json(status)
 
 
 def from_json(text: bytes | str) -> RequestStatus:
@@ -50,7 +50,7 @@ def from_json(text: bytes | str) -> RequestStatus:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_STATUS, text, "reports no requests")
+    return _STATUS.from_json(text)
 
 
 class GroupRequests:

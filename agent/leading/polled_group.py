@@ -20,6 +20,8 @@ from samerack.cluster.group import GroupView
 from samerack.cluster.group_member import EndedError
 from samerack.cluster.joining import is_first
 
+POLL_SECONDS: Final = 1.0
+"""Between two polls of a group that may need something."""
 _RESTING_SHARE: Final = 5
 """A group that needs nothing is polled this many times less often."""
 
@@ -63,7 +65,7 @@ class PolledGroup:
     def rest(self) -> None:
         """Poll the group less often: it needs nothing, and heartbeats report each of its rebalances at once."""
         if not self.is_resting:
-            self._poll_at += (_RESTING_SHARE - 1) * self._parts.settings.watch.group_seconds
+            self._poll_at += (_RESTING_SHARE - 1) * POLL_SECONDS
             self.is_resting = True
 
     def poll(self) -> GroupView | None:
@@ -75,15 +77,14 @@ class PolledGroup:
             BackOffError: The agent is in it, and its place is needed for a consumer.
             KafkaError: The brokers refuse to describe the group, or the membership must end.
         """
-        pause = self._parts.settings.watch.group_seconds
-        self._poll_at, self.is_resting = self._parts.clock() + pause, False
+        self._poll_at, self.is_resting = self._parts.clock() + POLL_SECONDS, False
         try:
             view = self._member.describe()
         except kafka_errors.KafkaError as error:
             # the group may wait for this member meanwhile: it must still handle its heartbeats and join
             if is_refusal(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError)):
                 raise
-            self._reporter.failed("kafka", error, pause)
+            self._reporter.failed("kafka", error, POLL_SECONDS)
             return None
         self._see(view)
         return view

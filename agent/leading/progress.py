@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pydantic import TypeAdapter
-
-from samerack.common.answers import read
+from samerack.common.records import JsonAnswer
 
 
 class TakeoverOutcome(Enum):
@@ -105,12 +103,12 @@ class Progress:
     gain: Gain | None = None
 
 
-_PROGRESS: Final = TypeAdapter(Progress)
+_JSON: Final = JsonAnswer(Progress, "reports no takeover")
 
 
 def to_json(progress: Progress) -> bytes:
     """Return the JSON that `POST /v1/takeover` and `samerack lead --json` show."""
-    return _PROGRESS.dump_json(progress)
+    return _JSON.to_json(progress)
 
 
 def from_json(text: bytes | str) -> Progress:
@@ -119,4 +117,4 @@ def from_json(text: bytes | str) -> Progress:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_PROGRESS, text, "reports no takeover")
+    return _JSON.from_json(text)

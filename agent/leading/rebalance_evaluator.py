@@ -39,7 +39,7 @@ from samerack.planning.planner import owned_counts
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.values import to_pairs
 from samerack.settings.all_settings import Settings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import price_table
 from samerack.traffic.rates import Weights
 
 # Whether a member of a group may be away: dead while its session lasts, or static and about to return.

@@ -11,7 +11,7 @@ from samerack.agent.leading.membership import HEARTBEAT_SECONDS
 from samerack.agent.policy import GroupCondition
 from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
-from samerack.events.group_snapshots import clients_of, of_plan, of_view
+from samerack.events.cause import clients_of, of_plan, of_view
 from samerack.events.rebalances import LedPlan, Rebalances
 from samerack.settings.leading import LeadingSettings
 
@@ -96,11 +96,7 @@ class RebalanceObserver:
         self._clients, self._stable_at = clients, self._clock()
         topics = {topic for member in view.members if member.subscription for topic in member.subscription.topics}
         self._rebalances.stable(
-            of_view(
-                view,
-                cooperative=self._leading.cooperative_protocols,
-                partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()},
-            ),
+            of_view(view, partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()}),
             self._stable_at,
             share=condition.present.min_share if condition is not None else None,
         )

@@ -24,7 +24,7 @@ from samerack.cluster.group import EAGER, GroupView, MemberView
 from samerack.cluster.joining import ahead, foreign, places_share
 from samerack.common import words
 from samerack.settings.cures import command
-from samerack.settings.leading import LeadingSettings
+from samerack.settings.leading import COOPERATIVE_PROTOCOLS, LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
 _ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})
@@ -72,7 +72,7 @@ def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings)
     """Return why a clean takeover of this group is not possible from any position; empty if it is."""
     if not view.stable:
         return f"it is {view.state}, not Stable; try again when it is Stable"
-    if view.protocol in leading.cooperative_protocols:
+    if view.protocol in COOPERATIVE_PROTOCOLS:
         return (
             f"its protocol {view.protocol} is cooperative: evicted members lose partitions that they still read; stop "
             "all its consumers and start them again, and the agent leads from the first generation"

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from samerack.agent.pod.source_answers import ANSWER_SECONDS, SourceAnswer
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, ask
-from samerack.settings.pod import PodSettings
+from samerack.settings.leading import PodSettings
 
 EVERY_NAMESPACE: Final = "*"
 _MAX_PODS: Final = 5
@@ -47,9 +47,9 @@ class Api:
         """Find the server; no request is sent.
 
         Raises:
-            KubernetesError: No address is set, and this is no pod.
+            KubernetesError: Kubernetes has set no address, so this is not a pod.
         """
-        self._url = settings.kubernetes_url or _in_cluster(environment)
+        self._url = _in_cluster(environment)
         self._account = Path(settings.kubernetes_account)
         self._label = settings.label
 
@@ -195,7 +195,10 @@ def _of_this_pod(api: Api, settings: PodSettings, environment: Mapping[str, str]
 def _in_cluster(environment: Mapping[str, str]) -> str:
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     if not host:
-        raise KubernetesError("KUBERNETES_SERVICE_HOST is not set: this is not a pod; set pod.kubernetes_url")
+        raise KubernetesError(
+            "KUBERNETES_SERVICE_HOST is not set: this is not a pod; set it and KUBERNETES_SERVICE_PORT to those of the "
+            "API server"
+        )
     port = environment.get("KUBERNETES_SERVICE_PORT_HTTPS") or environment.get("KUBERNETES_SERVICE_PORT") or "443"
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from samerack.agent.pod.source_answers import SourceAnswer
-from samerack.settings.pod import PodSettings
+from samerack.settings.leading import PodSettings
 
 _MAX_BYTES: Final = 1 << 20
+LABEL_VARIABLE: Final = "POD_ZONE"
+"""The variable that the downward API fills from the label, in the chart and in docs/racks.md."""
 _LABEL_FILE: Final = "/etc/podinfo/labels"
 """Where Kubernetes' own examples of the downward API mount it. A pod may give the label in a variable instead."""
 _LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')
@@ -38,20 +40,20 @@ def from_file(settings: PodSettings, _: Mapping[str, str]) -> SourceAnswer:
 
 
 def from_label(settings: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
-    """Return the zone from the downward API: the variable `pod.label_variable`, else its file with all labels."""
-    variable, label = settings.label_variable, settings.label
-    value = environment.get(variable, "").strip()
+    """Return the zone from the downward API: the variable POD_ZONE, else its file with all labels."""
+    label = settings.label
+    value = environment.get(LABEL_VARIABLE, "").strip()
     if value:
-        return SourceAnswer(source="label", zones=(value,), detail=f"the variable {variable}")
+        return SourceAnswer(source="label", zones=(value,), detail=f"the variable {LABEL_VARIABLE}")
     text, wrong = _read(_LABEL_FILE)
     value = labels(text).get(label, "")
     if value:
         return SourceAnswer(source="label", zones=(value,), detail=f"the label {label} in {_LABEL_FILE}")
     # set but empty: Kubernetes knows the variable's label, and the pod has none
-    state = "is empty: the pod has no such label" if variable in environment else "is not set"
+    state = "is empty: the pod has no such label" if LABEL_VARIABLE in environment else "is not set"
     return SourceAnswer(
         source="label",
-        detail=f"the variable {variable} {state}; {wrong or f'{_LABEL_FILE} has no label {label}'}; Kubernetes "
+        detail=f"the variable {LABEL_VARIABLE} {state}; {wrong or f'{_LABEL_FILE} has no label {label}'}; Kubernetes "
         "copies a node's zone to its pods from 1.35 on",
     )
 

@@ -19,7 +19,7 @@ from samerack.agent.pod.source_answers import rack_of
 from samerack.cluster.racks import Hosts
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
-from samerack.settings.pod import PodSettings
+from samerack.settings.leading import PodSettings
 
 MAX_QUESTIONS: Final = 50
 """Addresses that are looked up in one turn; the next ones follow after a pause."""

@@ -13,7 +13,7 @@ from samerack.agent.pod.local import from_file, from_label, from_variable
 from samerack.agent.pod.source_answers import ANSWER_SECONDS, OwnRack, SourceAnswer, rack_of
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
 from samerack.settings.all_settings import Settings
-from samerack.settings.pod import PodSettings, RackSource
+from samerack.settings.leading import PodSettings, RackSource
 
 # Reads the zone of this machine from the cloud's instance metadata: AWS (IMDSv2), Google Cloud, Azure.
 #
@@ -29,11 +29,9 @@ class _NoZoneError(Exception):
 
 
 def zones_of_this_machine(settings: PodSettings, _: Mapping[str, str]) -> SourceAnswer:
-    """Return the zone from the metadata service; of several providers the first that knows it."""
+    """Return the zone from the metadata service of the first provider that knows it."""
     reasons = []
     for name, provider in _PROVIDERS.items():
-        if settings.cloud not in ("auto", name):
-            continue
         try:
             zones = provider(settings)
         except (NoAnswerError, _NoZoneError) as error:

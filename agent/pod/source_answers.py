@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from samerack.settings.pod import RackSource
+from samerack.settings.leading import RackSource
 
 ANSWER_SECONDS: Final = 1.0
 """How long the Kubernetes API or a cloud's metadata service may take for one answer: a pod starts only after it."""

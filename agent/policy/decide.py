@@ -51,6 +51,8 @@ _ERRORS: Final = 2.0
 """A rebalance for traffic alone must save more than so many standard errors of what it saves."""
 _ABOVE: Final = 1.0
 """... and more than the minimum by so many: it is asked every few seconds, and chance decides at last."""
+_UNMEASURED_SECONDS: Final = 600.0
+"""How long bytes are waited for that a minimum needs: a group is measured within some minutes, or not at all."""
 _Refusal: TypeAlias = tuple[Reason, float | None]
 """Why not, and until when (seconds since 1970), if known."""
 
@@ -154,7 +156,7 @@ def _weigh(
         too_little = condition.rates.saving <= rules.min_saving_bytes_per_second
         return replace(state, unmeasured=None), (Reason.BELOW_MIN_SAVING, None) if too_little else None
     since = now if state.unmeasured is None else state.unmeasured
-    left = since + rules.unmeasured_seconds - now
+    left = since + _UNMEASURED_SECONDS - now
     return replace(state, unmeasured=since), (Reason.NOT_MEASURED, wall + left) if left > 0 else None
 
 

@@ -90,18 +90,12 @@ def check_min_savings(settings: Settings, prices: PriceTable) -> None:
     """Check that every minimum saving can be computed.
 
     Raises:
-        SettingsError: A minimum saving needs bytes that are not measured, or dollars although bytes cost nothing.
+        SettingsError: A minimum saving is in dollars although bytes cost nothing.
     """
     for place, rules in (
         ("policy", settings.policy),
         *((f"policy.groups.{pattern}", rules) for pattern, rules in settings.policy.groups.items()),
     ):
-        needs_bytes = rules.min_saving_bytes_per_second or rules.min_saving_dollars_per_day
-        if needs_bytes and not settings.traffic.enabled:
-            key = "bytes_per_second" if rules.min_saving_bytes_per_second else "dollars_per_day"
-            raise SettingsError(
-                f"{place}.min_saving_{key}: needs measured bytes; set traffic.enabled to true, or remove this setting"
-            )
         if rules.min_saving_dollars_per_day and not prices.dollars_per_byte:
             raise SettingsError(
                 f"{place}.min_saving_dollars_per_day: cross-rack bytes are free at {prices.provider}'s prices, so no "

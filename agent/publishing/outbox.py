@@ -47,9 +47,8 @@ class OutgoingRecord:
 class Outbox:
     """Waiting records, by kind and in order of numbers, and records in flight."""
 
-    def __init__(self, *, max_records: int, max_bytes: int) -> None:
-        """Create an empty outbox; the bounds are for waiting and in-flight records together."""
-        self._max_records = max_records
+    def __init__(self, *, max_bytes: int) -> None:
+        """Create an empty outbox; the bound is for waiting and in-flight records together."""
         self._max_bytes = max_bytes
         self._waiting: dict[Kind, list[OutgoingRecord]] = {kind: [] for kind in Kind}
         self._in_flight: dict[int, OutgoingRecord] = {}
@@ -72,7 +71,7 @@ class Outbox:
         heapq.heappush(self._waiting[record.kind], record)
         self.bytes += record.size
         dropped = []
-        while len(self) > self._max_records or self.bytes > self._max_bytes:
+        while self.bytes > self._max_bytes:
             row = next(
                 (self._waiting[kind] for kind in (Kind.STATE, Kind.SAMPLE, Kind.EVENT) if self._waiting[kind]), None
             )

@@ -24,7 +24,6 @@ from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.agent.publishing.topic_names import topics_of
 from samerack.common.attempts import RetryPauses
-from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.service import Service
 from samerack.events import Event
@@ -175,12 +174,10 @@ class Publisher(Service):
         `election` the election whose agents together count each byte once, empty while this one counts alone.
 
         Raises:
-            SettingsError: librdkafka refuses a setting, or nothing is measured that could be published.
+            SettingsError: librdkafka refuses a setting.
         """
         super().__init__("publishing", retries=_RETRIES)
         asked = settings.publishing
-        if asked.topics and not settings.traffic.enabled:
-            raise SettingsError("publishing: nothing to publish while traffic.enabled is false; set it to true")
         self._topics = topics_of(settings)
         self._cluster = asked.cluster
         self._cluster_id = cluster_id
@@ -195,7 +192,7 @@ class Publisher(Service):
         self._windows = Windows(asked.every_seconds)
         self._interval = 0
         self._last_published = LastPublished()
-        self._outbox = Outbox(max_records=asked.max_buffered_records, max_bytes=asked.max_buffered_bytes)
+        self._outbox = Outbox(max_bytes=asked.max_buffered_bytes)
         self._full = False
         self._sender = Sender(
             producer_config(settings.kafka, asked.kafka),
@@ -335,6 +332,6 @@ class Publisher(Service):
                 "buffer-full",
                 records=len(self._outbox),
                 bytes=self._outbox.bytes,
-                cure="the oldest are dropped; raise publishing.max_buffered_records and publishing.max_buffered_bytes",
+                cure="the oldest are dropped; raise publishing.max_buffered_bytes",
             )
         self._full = bool(dropped)

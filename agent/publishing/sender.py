@@ -21,7 +21,7 @@ from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, Top
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.refusals import REFUSED_SECONDS, Trouble, kafka_error, why_of
 from samerack.agent.publishing.topics import TopicAvailability
-from samerack.auth.bearer import TokenError
+from samerack.auth.identities import TokenError
 from samerack.auth.kafka_config import files_of, for_librdkafka, get_token, nearest
 from samerack.common.errors import RefusedError, SettingsError
 from samerack.common.files import FileVersion, file_version

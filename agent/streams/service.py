@@ -151,7 +151,7 @@ class StreamsService:
     def _context(self, name: str) -> PlanContext:
         """Return the rules of an application, and what the agent knows of its partitions."""
         chosen = self._settings.of(name)
-        rules = PlanRules(**(chosen.model_dump() | {"weights": self._settings.weights_of(name)}))
+        rules = PlanRules(**chosen.model_dump(), weights=self._settings.weights)
         return PlanContext(
             rules=rules,
             weights=self._weights_of(name) if rules.weights == "bytes" else None,

@@ -56,14 +56,13 @@ class SettingsInForce:
     Attributes:
         content: All of them, for the processes after it; the supervisor does not read it.
         changed: The keys that differ from those before, for people.
-        groups, memory_mib, max_restarts, restart_window_seconds: See `samerack settings`.
+        groups, memory_mib, restart_window_seconds: See `samerack settings`.
     """
 
     content: str
     changed: str
     groups: tuple[str, ...]
     memory_mib: int
-    max_restarts: int
     restart_window_seconds: float
 
 

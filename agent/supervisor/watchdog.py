@@ -26,6 +26,8 @@ from samerack.common.patterns import selects
 
 HANG_SECONDS: Final = 1.0
 """After this time without a sign of life the worker is replaced: its groups' sessions last many times as long."""
+MAX_RESTARTS: Final = 5
+"""After this many restarts that still count the agent leaves its groups, and only observes them."""
 _START_SECONDS: Final = 30.0
 """How long the first sign of life may take, on a busy machine too."""
 _TURN_SECONDS: Final = 0.1
@@ -38,7 +40,7 @@ _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
 _RESTART_PAUSES: Final = RetryPauses(first=1.0, most=30.0, free=2)
 _UNKNOWN: Final = SettingsInForce(
-    content="", changed="", groups=(), memory_mib=sys.maxsize, max_restarts=5, restart_window_seconds=300.0
+    content="", changed="", groups=(), memory_mib=sys.maxsize, restart_window_seconds=300.0
 )
 """Before the first worker has sent its settings: it is in no group yet."""
 
@@ -204,7 +206,7 @@ class Supervisor:
         groups = sorted({one.group for one in self._known})
         self._report("error", "worker-died", reason=reason, restarts=count, groups=groups)
         self._leave_what_no_worker_continues()
-        if count >= self._settings.max_restarts and not self._observing:
+        if count >= MAX_RESTARTS and not self._observing:
             self._observing, self._observing_until = True, now + self._settings.restart_window_seconds
             self._report(
                 "error",

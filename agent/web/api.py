@@ -15,7 +15,7 @@ from starlette.routing import Route
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.web.body import JSON, refusal
 from samerack.events import MAX_ASKED, Kind
-from samerack.events.event import all_to_json
+from samerack.events.event import EVENT_LIST, EventList
 from samerack.reporting import findings, group_lag, host_racks, report
 from samerack.reporting.report_service import ReportService, history_to_json
 
@@ -60,7 +60,7 @@ def routes(
         except ValueError:
             return refusal(400, f"since: {asked['since'][:20]!r} is not a number of seconds since 1970")
         found = reports.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
-        return Response(all_to_json(found), media_type=JSON)
+        return Response(EVENT_LIST.to_json(EventList(events=found)), media_type=JSON)
 
     def racks(request: Request) -> Response:
         group = reports.board.group(request.query_params.get("group", ""))

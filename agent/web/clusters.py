@@ -22,7 +22,7 @@ from samerack.agent.web.page import css_route, headline, rendered
 from samerack.agent.web.server import Check, application, metrics_route
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
-from samerack.settings.clusters import cluster_path
+from samerack.settings.all_settings import cluster_path
 
 _NOT_FOUND: Final = 404
 OF_THE_PROCESS: Final = frozenset(

@@ -12,8 +12,7 @@ from typing import Final
 
 from samerack.agent.group_status import INSIDE
 from samerack.common import words
-from samerack.events.event import Event
-from samerack.events.words import cause, duration, figures, happened, reason
+from samerack.events.event import Event, cause, duration, figures, happened, reason
 
 _NEAR_SECONDS: Final = 10.0
 """What begins later than this after the last event of a row, or after the end of its takeover, has another cause."""

@@ -25,7 +25,7 @@ from samerack.agent.web.history_plot import plot
 from samerack.agent.web.lag_tables import group_address, known_sort, lag_tables
 from samerack.common import words
 from samerack.common.money import per_month
-from samerack.events.words import duration
+from samerack.events.event import duration
 from samerack.reporting.bill import missing
 from samerack.reporting.group_lag import group_lag
 from samerack.reporting.report import PairCost, Report
@@ -104,9 +104,7 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float, i
 @cache
 def environment() -> Environment:
     """Return the templates, which escape all values."""
-    from samerack.common import pages  # noqa: PLC0415 - Jinja: for an agent whose page someone opens
-
-    made = pages.environment("agent.web")
+    made = words.page_environment("agent.web")
     made.filters.update(
         rate=words.rate, when=words.when, known=words.count, age=words.age, per_month=per_month, short_id=words.short_id
     )

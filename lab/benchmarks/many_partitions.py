@@ -26,7 +26,7 @@ from samerack.cluster.wire import ANSWER_SECONDS, Answer, Question, Wire
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.values import Assignment, Subscription, from_pairs
 from samerack.settings.all_settings import Settings
-from samerack.settings.election import ElectionSettings
+from samerack.settings.leading import ElectionSettings
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import watch
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from samerack.agent.metrics import Metrics
+from samerack.agent.pod.local import LABEL_VARIABLE
 from samerack.agent.web.server import application
 from tests.helm.chart import (
     NAMESPACE,
@@ -136,13 +137,10 @@ def test_the_agent_knows_the_name_of_its_service(more: object, tmp_path: Path) -
 
 
 def test_the_zone_comes_from_the_downward_api() -> None:
-    """The variable that the settings name gets its value from the label that they name."""
-    for name, variable, label in (
-        ("minimal", "POD_ZONE", "topology.kubernetes.io/zone"),
-        ("all-on", "ZONE_ID", "topology.k8s.aws/zone-id"),
-    ):
+    """The agent's variable gets its value from the label that the settings name."""
+    for name, label in (("minimal", "topology.kubernetes.io/zone"), ("all-on", "topology.k8s.aws/zone-id")):
         (container,) = _leader(name)["spec"]["containers"]
-        field = environment(container)[variable]["valueFrom"]["fieldRef"]["fieldPath"]
+        field = environment(container)[LABEL_VARIABLE]["valueFrom"]["fieldRef"]["fieldPath"]
         assert field == f"metadata.labels['{label}']"
 
 

@@ -20,7 +20,7 @@ Flows = dict[tuple[str, ...], tuple[int, int]]
 
 _MINUTE_MS: Final = 60_000
 ENOUGH_BYTES: Final = 200_000
-_OFTEN: Final = {"traffic__poll_seconds": 1, "traffic__probe_seconds": 5}
+_OFTEN: Final = {"traffic__poll_seconds": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

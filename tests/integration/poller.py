@@ -13,8 +13,7 @@ from samerack.election.leadership_state import LeadershipState
 from samerack.reporting.costs import report
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
-from samerack.settings.measuring import MoneySettings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import MoneySettings, price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot

@@ -80,9 +80,15 @@ def test_each_is_measured_and_none_harms_another(scenario: Scenario, west: Scena
     config.write_text(json.dumps({"clusters": clusters}), encoding="utf-8")
     with ExitStack() as stack:
         collector = stack.enter_context(Collector())
-        otel = {"otel.endpoint": collector.endpoint, "otel.every_seconds": 1}
         agent = stack.enter_context(
-            AgentProcess("", groups=[], log=tmp_path / "agent.log", config=config, settings=otel)
+            AgentProcess(
+                "",
+                groups=[],
+                log=tmp_path / "agent.log",
+                config=config,
+                settings={"otel.endpoint": collector.endpoint},
+                prefix=["env", "OTEL_METRIC_EXPORT_INTERVAL=1000"],
+            )
         )
         agent.wait(lambda: consumed(agent, "east", scenario.group) > 0, "bytes are counted in the east", timeout=90)
         agent.wait(lambda: (rows(agent).get("west") or {}).get("groups") == 1, "the group in the west is seen")

@@ -23,7 +23,7 @@ def test_groups_of_a_pattern_are_led_and_handed_over(scenario: Scenario, other: 
     """Of two groups without consumers one is left out; the other is led from its first generation, and handed over."""
     groups = (f"{scenario.group[:-2]}*", f"{other.group[:-2]}*", f"!{other.group}")
     election = f"samerack-{scenario.group}"
-    agents = [scenario.agent(groups=groups, election__group=election, watch__groups_seconds=1) for _ in range(2)]
+    agents = [scenario.agent(groups=groups, election__group=election) for _ in range(2)]
     for agent in agents:
         agent.wait(lambda agent=agent: bool(agent.events("elected")), "it is elected")  # type: ignore[misc]
         assert agent.roles() == {}

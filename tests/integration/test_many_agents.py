@@ -11,8 +11,8 @@ import pytest
 
 from lab.sandbox.admin import wait_until
 from samerack.election.election import Election
+from samerack.election.member import ROOM
 from samerack.election.messages import Advertisement, lead
-from samerack.election.places import ROOM
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
 from tests.integration.cluster import ContainerCluster

@@ -39,7 +39,7 @@ from lab.sandbox.jvm import command
 from lab.sandbox.members.process import Member
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import connect
-from samerack.election.asking import GroupAsker
+from samerack.election.registry import GroupAsker
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
 from tests.docs import ROOT

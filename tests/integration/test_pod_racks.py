@@ -27,15 +27,18 @@ def planned(scenario: Scenario, *options: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(240)
-def test_the_api_server_knows_racks_of_members_that_send_none(pods: Pods, scenario: Scenario, tmp_path: Path) -> None:
+def test_the_api_server_knows_racks_of_members_that_send_none(
+    pods: Pods, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The agent logs a missing permission; with it, it finds each member's node, and all reads are in rack."""
     scenario.lay_out(INTERLEAVED)
     with ApiServer(tmp_path, certify(tmp_path)) as api:
         api.rules = {("get", "nodes", "")}
+        for variable, value in api.environment.items():
+            monkeypatch.setenv(variable, value)  # which the agent inherits
         agent = scenario.waiting_agent(
             racks__client_ids={},
             pod__kubernetes_members=True,
-            pod__kubernetes_url=api.url,
             pod__kubernetes_account=str(api.account),
             pod__zones=_ZONES,
         )

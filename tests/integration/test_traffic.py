@@ -19,8 +19,7 @@ from samerack.election.election import Election
 from samerack.election.messages import Advertisement, observe
 from samerack.reporting.costs import report
 from samerack.settings.loading import load
-from samerack.settings.measuring import MoneySettings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import MoneySettings, price_table
 from samerack.traffic.gaps import HAND_OVER
 from samerack.traffic.snapshot import BlindSpot, Family, TrafficSnapshot
 from tests.integration.poller import Poller, costs_what_crosses, measured, named

@@ -22,7 +22,7 @@ from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.polled_group import PolledGroup
+from samerack.agent.leading.polled_group import POLL_SECONDS, PolledGroup
 from samerack.agent.leading.rebalance_evaluator import MemberLives
 from samerack.agent.leading.session import Session
 from samerack.agent.policy import GroupCondition, back_off, budget, plan_health
@@ -94,7 +94,7 @@ def _turn(_leader: Any, session: Any, _membership: Any) -> Rest:
 
 
 def _poll(self: Any) -> Any:
-    self._poll_at, self.is_resting = self._parts.clock() + self._parts.settings.watch.group_seconds, False
+    self._poll_at, self.is_resting = self._parts.clock() + POLL_SECONDS, False
     view = self._member.describe()
     self._see(view)
     return view

@@ -14,8 +14,8 @@ from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.policy import Reason
 from samerack.agent.supervisor.line import MemberIdentity
-from samerack.agent.supervisor.watchdog import HANG_SECONDS
-from samerack.settings.election import SupervisorSettings
+from samerack.agent.supervisor.watchdog import HANG_SECONDS, MAX_RESTARTS
+from samerack.settings.leading import SupervisorSettings
 from tests.simulator.agent import build, run, settings_of
 from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.network import Host
@@ -249,7 +249,7 @@ class SupervisedAgent:
         self._leave(lost)
         self._known -= lost
         pause = 0 if count <= _FREE_RESTARTS else min(_MAX_PAUSE_MS, 1000 * 2 ** (count - _FREE_RESTARTS - 1))
-        if count >= _RULES.max_restarts:
+        if count >= MAX_RESTARTS:
             pause = quiet
             self._observes_until = now + quiet
             self._restarts.clear()

@@ -14,7 +14,7 @@
 {{- end }}
 {{- end }}
 # Empty where the pod has no such label: Kubernetes copies it from the node from 1.35 on.
-- name: {{ dig "pod" "label_variable" "POD_ZONE" .Values.config }}
+- name: POD_ZONE
   valueFrom:
     fieldRef:
       fieldPath: metadata.labels['{{ dig "pod" "label" "topology.kubernetes.io/zone" .Values.config }}']

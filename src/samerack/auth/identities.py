@@ -16,6 +16,20 @@ from urllib.parse import urlencode
 
 from samerack.common.errors import SettingsError
 
+
+class TokenError(Exception):
+    """There is no token; the message has the cause and the remedy, and no secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token as its source returned it."""
+
+    text: str = field(repr=False)
+    seconds: float  # how long it is valid, from now
+    principal: str = ""
+
+
 AWS_MSK_IAM: Final = "AWS_MSK_IAM"
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISM_KEYS: Final = ("sasl.mechanism", "sasl.mechanisms")

@@ -32,12 +32,11 @@ from samerack.reporting.findings import Findings
 from samerack.reporting.group_lag import GroupLag
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
-from samerack.settings.all_settings import Settings
-from samerack.settings.clusters import only_cluster
+from samerack.settings.all_settings import Settings, only_cluster
 from samerack.settings.cures import agent_url, command
 from samerack.settings.flags import settings_from
+from samerack.settings.measuring import price_table
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
-from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import TrafficSnapshot

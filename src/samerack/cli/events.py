@@ -20,10 +20,9 @@ from samerack.cli.asking import ask
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.texts import seconds_of
+from samerack.common.words import seconds_of
 from samerack.events import EventLog, store
-from samerack.events.event import MAX_ASKED, Event, Kind, all_from_json, all_to_json, to_json
-from samerack.events.words import figures, happened, reason
+from samerack.events.event import EVENT_LIST, MAX_ASKED, Event, EventList, Kind, figures, happened, reason, to_json
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
@@ -94,7 +93,7 @@ def events(
         found = asked(begin, limit)
     console = Console()
     if as_json and not follow:
-        typer.echo(all_to_json(found))
+        typer.echo(EVENT_LIST.to_json(EventList(events=tuple(found))))
         return
     shown = tuple(reversed(found))  # as in a log: the newest stands above the prompt
     if shown:
@@ -121,7 +120,7 @@ def _asking(base: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
             raise AgentError(
                 f"{base}: no agent answers there; give --url or web.port, or read a former agent's file with --store"
             )
-        return all_from_json(answer)
+        return EVENT_LIST.from_json(answer).events
 
     return asked
 

@@ -38,7 +38,7 @@ from samerack.reporting.server_assignment import missing_change, server_assignme
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import CURE_OF_COPARTITIONING, cure_of_uneven, members_uneven, uneven_in_words
 from samerack.settings.all_settings import Settings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import price_table
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest, topic_share
 from samerack.traffic.rates import weights_of_rates
 

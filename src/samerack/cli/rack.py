@@ -15,8 +15,8 @@ from samerack.agent.pod.writing import env_line, plain, property_line, write
 from samerack.common import words
 from samerack.common.errors import AgentError
 from samerack.settings.flags import settings_from
+from samerack.settings.leading import PodSettings
 from samerack.settings.options import ConfigOption, SetOption
-from samerack.settings.pod import PodSettings
 
 
 def rack(

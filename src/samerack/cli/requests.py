@@ -19,7 +19,7 @@ from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError
-from samerack.common.texts import seconds_of
+from samerack.common.words import seconds_of
 from samerack.settings.cures import command
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 

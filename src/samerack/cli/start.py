@@ -52,8 +52,7 @@ def main() -> None:
         run()
         return
     from samerack.cli.memory_bound import bounded  # noqa: PLC0415 - see above
-    from samerack.common.errors import AgentError  # noqa: PLC0415 - see above
-    from samerack.common.exits import report_error  # noqa: PLC0415 - see above
+    from samerack.common.errors import AgentError, report_error  # noqa: PLC0415 - see above
 
     try:
         bounded(run)

@@ -20,8 +20,8 @@ from samerack.common.command_line import OneLineErrors
 from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 from samerack.common.errors import SettingsError
 from samerack.settings.flags import settings_from
+from samerack.settings.measuring import price_table
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
-from samerack.settings.prices import price_table
 
 _UNKNOWN = words.UNKNOWN
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from kafka.future import Future
 from kafka.net.selector import NetworkSelector
 
-from samerack.auth.bearer import TokenError
+from samerack.auth.identities import TokenError
 from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unadvertised
 from samerack.cluster.errors import refusal

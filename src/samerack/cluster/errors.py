@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from samerack.auth.bearer import TokenError
+from samerack.auth.identities import TokenError
 from samerack.common.errors import AgentError, RefusedError, one_line
 
 

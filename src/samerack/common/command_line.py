@@ -1,4 +1,4 @@
-"""Error handling of all our command lines: one line, and an exit code (`common.exits`)."""
+"""Error handling of all our command lines: one line, and an exit code (`common.errors`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from samerack.common.errors import AgentError, SettingsError
-from samerack.common.exits import report_error
-from samerack.common.texts import is_utf8
+from samerack.common.errors import AgentError, SettingsError, report_error
+from samerack.common.words import is_utf8
 
 _WHOLE: Final = 1000
 """More letters than any summary has."""

@@ -1,15 +1,17 @@
-"""The records that agents publish for a whole fleet, as JSON: samples of traffic, states of groups, events.
+"""What programs of ours exchange as JSON: records for a whole fleet, and an agent's answers over HTTP.
 
-This is the contract between `agent` (writes) and `pipeline` (reads). A reader ignores unknown fields, so that records
-of a newer agent can be read. Bytes are bytes on the wire, broker to consumer; times are milliseconds since 1970; racks
-are names, "" for an unknown rack.
+Records are samples of traffic, states of groups, and events: the contract between `agent` (writes) and `pipeline`
+(reads). A reader ignores unknown fields, so that records of a newer agent can be read. Bytes are bytes on the wire,
+broker to consumer; times are milliseconds since 1970; racks are names, "" for an unknown rack.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from samerack.common.errors import AgentError
 
 SCHEMA: Final = 1
 """Version that this code writes; it is raised when a field changes its meaning, not when one is added."""
@@ -207,3 +209,32 @@ class GroupEvent(Record):
 def encode(record: Record) -> bytes:
     """Encode one record as JSON in UTF-8, without line breaks."""
     return record.model_dump_json().encode()
+
+
+Value = TypeVar("Value")
+
+
+class JsonAnswer(Generic[Value]):
+    """The JSON of one kind of answer: as an agent writes it, and as another program reads it."""
+
+    def __init__(self, kind: type[Value], missing: str) -> None:
+        """Prepare; `missing` is what is wrong with a text of another form, as in "is not a list of findings"."""
+        self.kind = TypeAdapter(kind)
+        self._missing = missing
+
+    def to_json(self, value: Value) -> bytes:
+        """Return the JSON."""
+        return self.kind.dump_json(value)
+
+    def from_json(self, text: bytes | str) -> Value:
+        """Return the value in such a JSON text.
+
+        Raises:
+            AgentError: The text contains none.
+        """
+        try:
+            return self.kind.validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = [".".join(map(str, first["loc"]))] if first["loc"] else []
+            raise AgentError(": ".join([f"the answer {self._missing}", *place, first["msg"]])) from None

@@ -1,10 +1,25 @@
-"""Formats numbers for the page and the terminal: bytes, dollars, shares, times. JSON has plain numbers."""
+"""Formats numbers and names for people (page, terminal; JSON has plain numbers), and checks texts from outside."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from difflib import get_close_matches
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_UNIT_SECONDS: Final = MappingProxyType({"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0})
+_KINDS: Final = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "a map",
+}
 
 UNKNOWN = "-"
 RACKS_UNKNOWN = (
@@ -121,6 +136,8 @@ def _with_unknown(figure: str, unknown: int) -> str:
 
 def nearest(name: str, names: Collection[str], most: int = 5) -> str:
     """Format which existing names a user may have meant: the most similar ones first."""
+    from difflib import get_close_matches  # noqa: PLC0415 - a probe does without
+
     if not names:
         return "there are no groups"
     similar = get_close_matches(name, names, n=most, cutoff=0.5)
@@ -130,3 +147,38 @@ def nearest(name: str, names: Collection[str], most: int = 5) -> str:
 def plain(text: str) -> str:
     """Make an external name safe for a terminal: replaces control characters by U+FFFD."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a text can be encoded in UTF-8; Python reads invalid bytes from outside as surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def kind_of(value: object) -> str:
+    """Return what a value of YAML is, in words."""
+    return "nothing" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")
+
+
+def seconds_of(text: str) -> float | None:
+    """Return the seconds of a length of time such as 45s, 30m, 2h, 1d or 1w; None if the text is none."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])", text.strip())
+    return float(found[1]) * _UNIT_SECONDS[found[2]] if found else None
+
+
+def page_environment(room: str) -> Environment:
+    """Return an environment for web pages, with a package's templates and the common ones; all values are escaped."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - for pages only
+
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(f"samerack.{room}"), PackageLoader("samerack.common")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(size=size, money=money, percent=percent, span=span)
+    return made

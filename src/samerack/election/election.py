@@ -1,4 +1,4 @@
-"""The agent's part in the election: a thread that stays in the agents' group.
+"""The agent's part in the election: a thread that stays in the agents' group, and its metrics.
 
 An agent that the election does not need waits outside it (`election.waiting`). An agent without permission to
 take part acts as if it were alone, and logs that; fencing by the instance id in the led group still keeps two of them
@@ -8,22 +8,22 @@ fenced by another one with its identity drops all responsibilities, and waits un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import structlog
 from kafka import errors as kafka_errors
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import ClusterClient, connect
 from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
-from samerack.election.member import ElectionMember
-from samerack.election.messages import Advertisement, Verdict, lead
-from samerack.election.places import ROOM, UNREGISTERED_ROOM
-from samerack.election.reader import RegistryReader
-from samerack.election.results import ElectionResults
-from samerack.election.tenure import Tenures
+from samerack.election.leadership_state import ElectionResults, Tenures
+from samerack.election.member import ROOM, UNREGISTERED_ROOM, ElectionMember
+from samerack.election.messages import Advertisement, Verdict, lead, led_by, observed_by
+from samerack.election.registry import RegistryReader
 from samerack.election.waiting import Waiting
 from samerack.settings.all_settings import Settings
 
@@ -241,4 +241,51 @@ class Election(ElectionResults, Service):
             cure=f"allow Read on groups with the prefix {self._settings.election.group}"
             if isinstance(error, kafka_errors.GroupAuthorizationFailedError)
             else _CURES[type(error)],
+        )
+
+
+_KINDS: Final = {"lead": led_by, "observe": observed_by}
+
+
+class ElectionCollector(Collector):
+    """The election's metric families; without an election they only show that the agent is alone."""
+
+    def __init__(self, election: Election | None) -> None:
+        self._election = election
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all families."""
+        election = self._election
+        yield GaugeMetricFamily(
+            "samerack_election_agents",
+            "Agents in the last election; 0 if this agent took no part.",
+            value=election.agents if election is not None else 0,
+        )
+        yield GaugeMetricFamily(
+            "samerack_waiting_agents",
+            "Agents that wait outside the election.",
+            value=election.waiting_agents if election is not None else 0,
+        )
+        yield GaugeMetricFamily(
+            "samerack_acts_alone",
+            "1 while this agent acts alone: without election.group, or without READ on it.",
+            value=float(election is None or bool(election.refused)),
+        )
+        responsibilities = GaugeMetricFamily(
+            "samerack_responsibilities",
+            "Groups to lead and patterns to observe for which this agent is active.",
+            labels=["kind"],
+        )
+        for kind, of in _KINDS.items():
+            responsibilities.add_metric([kind], len(of(election.held)) if election is not None else 0)
+        yield responsibilities
+        yield GaugeMetricFamily(
+            "samerack_known_hosts",
+            "Addresses of hosts whose rack other agents report.",
+            value=len(election.racks) if election is not None else 0,
+        )
+        yield CounterMetricFamily(
+            "samerack_elections",
+            "Elections that this agent took part in.",
+            value=election.elections if election is not None else 0,
         )

@@ -13,19 +13,19 @@ from kafka import errors as kafka_errors
 
 from samerack.cluster.client import ClusterClient
 from samerack.cluster.group import STABLE, DescribedGroup
-from samerack.election.asking import GroupAsker
-from samerack.election.member import WaitingMember
-from samerack.election.messages import Advertisement, decode_advertisement
-from samerack.election.places import (
+from samerack.election.member import (
     ROOM,
     UNREGISTERED_ROOM,
     Place,
+    WaitingMember,
     place_for,
     poll_pause,
     waiting_group,
     waiting_instance,
 )
-from samerack.settings.election import ElectionSettings
+from samerack.election.messages import Advertisement, decode_advertisement
+from samerack.election.registry import GroupAsker
+from samerack.settings.leading import ElectionSettings
 
 log = structlog.get_logger("election")
 

@@ -20,10 +20,9 @@ import structlog
 
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
-from samerack.events.event import Event
-from samerack.events.event_log import EventLog
+from samerack.events.event import MAX_ASKED, Event
+from samerack.events.event_log import EventLog, EventMetrics
 from samerack.events.history import HistoryRow, TrafficHistory
-from samerack.events.metrics import EventMetrics
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
 from samerack.settings.all_settings import Settings
 from samerack.settings.publishing import IN_MEMORY
@@ -56,15 +55,15 @@ class EventWriter(Service):
         events: EventLog,
         history: TrafficHistory,
         metrics: EventMetrics,
-        max_events: int,
+        max_events: int = MAX_ASKED,
         days: float,
         max_waiting: int = MAX_WAITING,
         first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
     ) -> None:
         """Prepare; `start` opens the file, and adds its events and points to the event log and the history of traffic.
 
-        The file keeps `max_events` for so many days; `max_waiting` may wait to be written. Pauses between new attempts
-        double from the first on.
+        The file keeps `max_events` for `days`; `max_waiting` may wait to be written. Pauses between new attempts double
+        from the first on.
         """
         super().__init__("events", retries=RetryPauses(first=first_pause_seconds, most=_MAX_PAUSE_SECONDS))
         self._path = path
@@ -197,14 +196,7 @@ def writer_of(
     path = path_of(settings)
     if path is None:
         return None
-    return EventWriter(
-        path,
-        events=events,
-        history=history,
-        metrics=metrics,
-        max_events=settings.events.most,
-        days=settings.events.days,
-    )
+    return EventWriter(path, events=events, history=history, metrics=metrics, days=settings.events.days)
 
 
 def path_of(settings: Settings, environment: Mapping[str, str] | None = None) -> Path | None:

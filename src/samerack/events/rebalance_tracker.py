@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from samerack.cluster.group import EMPTY_STATES, STABLE, member_key
-from samerack.events.cause import Signs
+from samerack.events.cause import Signs, of_traffic, share_of
 from samerack.events.event import Event
 from samerack.events.event_log import EventLog
-from samerack.events.group_snapshots import of_traffic, share_of
 from samerack.events.rebalances import Rebalances
 from samerack.traffic.board import Published
 from samerack.traffic.snapshot import UNPLANNED_KINDS, GroupTraffic, PartitionTraffic
@@ -130,11 +129,10 @@ class _Followed:
 class RebalanceTracker:
     """Tracks the rebalances of all groups, and records them as events.
 
-    `cooperative` are names of protocols whose members keep partitions in a rebalance; `clock` is monotonic.
+    `clock` is monotonic.
     """
 
     events: EventLog
-    cooperative: Collection[str]
     clock: Callable[[], float] = time.monotonic
     _groups: dict[str, _Followed] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -172,7 +170,7 @@ class RebalanceTracker:
         same = _is_as_before(followed.last, group)
         if same and not followed.rebalances.awaits_poll:
             return
-        snapshot = of_traffic(group, cooperative=self.cooperative, partitions=counts)
+        snapshot = of_traffic(group, partitions=counts)
         followed.rebalances.stable(snapshot, at, share=None if same else share_of(group.problem), measured=True)
 
     def _forget(self, at: float) -> None:

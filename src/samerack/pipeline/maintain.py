@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
@@ -16,6 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from samerack.pipeline import tables
 from samerack.pipeline.schema import TABLES
 from samerack.settings.pipeline import PipelineSettings
+
+_QUARANTINE_DAYS: Final = 30
+"""Enough to look at bad records and publish them again."""
+_VACUUM_HOURS: Final = 168.0
+"""Age after which unreferenced files are deleted: Delta's own, longer than any query and any pause of the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +45,22 @@ class Kept:
 
 
 def maintain(
-    spark: SparkSession, settings: PipelineSettings, *, today: date, progress: Callable[[str], None]
+    spark: SparkSession,
+    settings: PipelineSettings,
+    *,
+    today: date,
+    progress: Callable[[str], None],
+    vacuum_hours: float = _VACUUM_HOURS,
 ) -> list[Kept]:
-    """Maintain every table; `today` is in UTC, and `progress` is called with each step that starts.
+    """Maintain every table.
+
+    `today` is in UTC, `progress` is called with each step that starts, and files that no table needs are deleted after
+    `vacuum_hours`.
 
     Raises:
         AgentError: A table is missing or cannot be read, or another writer changes the same files repeatedly.
     """
-    return [_one(spark, settings, name, today, progress) for name in TABLES]
+    return [_one(spark, settings, name, today=today, progress=progress, vacuum_hours=vacuum_hours) for name in TABLES]
 
 
 def first_day(settings: PipelineSettings, name: str, today: date) -> date:
@@ -54,13 +68,19 @@ def first_day(settings: PipelineSettings, name: str, today: date) -> date:
     days = {
         "traffic_by_minute": settings.traffic_days,
         "group_states": settings.states_days,
-        "quarantine": settings.quarantine_days,
+        "quarantine": _QUARANTINE_DAYS,
     }
     return today - timedelta(days=days[name] - 1)
 
 
-def _one(
-    spark: SparkSession, settings: PipelineSettings, name: str, today: date, progress: Callable[[str], None]
+def _one(  # noqa: PLR0913 - those of `maintain`
+    spark: SparkSession,
+    settings: PipelineSettings,
+    name: str,
+    *,
+    today: date,
+    progress: Callable[[str], None],
+    vacuum_hours: float,
 ) -> Kept:
     begun = time.monotonic()
     table = tables.opened(spark, settings, name)
@@ -75,8 +95,8 @@ def _one(
     # the stream changes today's files: a conflict there must not undo the compaction of all other days
     for days in (f"day < DATE'{today}'", f"day >= DATE'{today}'"):
         tables.patiently(lambda days=days: table.optimize().where(days).executeCompaction())  # type: ignore[misc]
-    progress(f"{name}: deleting files that no version of the last {settings.vacuum_hours:g} hours needs")
-    table.vacuum(settings.vacuum_hours)
+    progress(f"{name}: deleting files that no version of the last {vacuum_hours:g} hours needs")
+    table.vacuum(vacuum_hours)
     files_after, size = _size(spark, settings, name)
     return Kept(
         table=name,

@@ -57,8 +57,6 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.codegen.cache.maxEntries": "1000",
     # Delta reads its log with fifty tasks by default; these tables have thousands of files, not millions
     "spark.databricks.delta.snapshotPartitions": "2",
-    # the user may choose a retention below a week, in `pipeline.vacuum_hours`
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",

@@ -24,7 +24,7 @@ from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.planning.members import PlanMember
 from samerack.protocol.values import TopicPartitions
-from samerack.settings.leading import LeadingSettings
+from samerack.settings.leading import COOPERATIVE_PROTOCOLS, LeadingSettings
 
 _Rows: TypeAlias = tuple[SettledPartition, ...]
 _Placement: TypeAlias = tuple[int, tuple[int, ...]]
@@ -53,7 +53,7 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
     keep = leading.keep_copartitioned
     together = keep == "always" or (keep == "auto" and protocol == "range")
     return Mode(
-        cooperative=protocol in leading.cooperative_protocols,
+        cooperative=protocol in COOPERATIVE_PROTOCOLS,
         rack_aware_fetch=rack_aware_fetch,
         options=Options(
             keep_copartitioned=together,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from samerack.common.answers import JsonAnswer
+from samerack.common.records import JsonAnswer
 from samerack.reporting.report import CostSums
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from samerack.common.answers import JsonAnswer
+from samerack.common.records import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
 from samerack.traffic.snapshot import GroupTraffic, LowerBound, ObservedMember, PartitionTraffic
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samerack.cluster.racks import Hosts, MemberRack
-from samerack.common.answers import JsonAnswer
+from samerack.common.records import JsonAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

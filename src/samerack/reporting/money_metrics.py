@@ -20,7 +20,7 @@ from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
 from samerack.traffic.board import Published
 from samerack.traffic.log_growth import RackPair
-from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
+from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits
 from samerack.traffic.snapshot import GroupTraffic
 
 _VERDICT_SECONDS: Final = 60.0
@@ -86,7 +86,6 @@ class MoneyCollector(Collector):
         ledger: Ledger,
         *,
         limits: SeriesLimits,
-        topics: TopicNames,
         active: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare; `active` says whether this agent counts any group.
@@ -96,7 +95,6 @@ class MoneyCollector(Collector):
         self._active = active
         self._reports = reports
         self._ledger = ledger
-        self._topics = topics
         self._flows: BoundedCounters[_Labels] = BoundedCounters(limits.flows, _other)
         self._groups: Places[str] = Places(limits.groups)
         self._lock = threading.Lock()
@@ -122,7 +120,7 @@ class MoneyCollector(Collector):
         sums: dict[_Labels, float] = defaultdict(float)
         for key, volume in self._reports.board.totals().items():
             if key.cross_rack:
-                sums[key.group, self._topics(key.topic), key.client_rack, key.replica_rack] += volume.wire_bytes
+                sums[key.group, key.topic, key.client_rack, key.replica_rack] += volume.wire_bytes
         counted = {labels: (wire_bytes,) for labels, wire_bytes in sums.items()}
         known = self._flows.series(counted, lambda labels: labels[0] not in there)
         for labels, (wire_bytes,) in sorted(known.items()):

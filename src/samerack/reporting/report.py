@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 from pydantic import TypeAdapter
 
 from samerack.common import words
-from samerack.common.answers import read
 from samerack.common.money import PriceTable
+from samerack.common.records import JsonAnswer
 from samerack.reporting.bill import Bill, BillPart, parts_of
 from samerack.reporting.group_lag import Lag
 from samerack.traffic.evenness import BusiestMember, TopicShare
@@ -334,13 +334,13 @@ def _total_if_known(values: Iterable[_Number | None]) -> _Number | None:
     return None if None in values else total_of(values)
 
 
-_JSON: Final = TypeAdapter(Report)
+_JSON: Final = JsonAnswer(Report, "is not a traffic report")
 _SHOWN: Final = TypeAdapter(dict[str, Any])
 
 
 def to_json(report: Report) -> bytes:
     """Return a report with its totals as JSON, for `GET /v1/traffic` and `samerack cost --json`."""
-    return _SHOWN.dump_json({**_JSON.dump_python(report, mode="json"), "totals": asdict(report.totals)})
+    return _SHOWN.dump_json({**_JSON.kind.dump_python(report, mode="json"), "totals": asdict(report.totals)})
 
 
 def from_json(text: bytes | str) -> Report:
@@ -349,4 +349,4 @@ def from_json(text: bytes | str) -> Report:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_JSON, text, "is not a traffic report")
+    return _JSON.from_json(text)

@@ -1,31 +1,38 @@
 """All settings of the agent: one model, filled from flags, environment, a YAML file and defaults, in that order.
 
 The descriptions here are the reference documentation (docs/configuration.md is generated from them). The packages that
-use a setting implement it; nothing here connects to a broker.
+use a setting implement it; nothing here connects to a broker. One agent may observe several Kafka clusters: what the
+settings are for each of them is here too.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from samerack.common.patterns import wrong_selection
-from samerack.settings.base import Names
-from samerack.settings.election import ElectionSettings, SupervisorSettings
-from samerack.settings.kafka_texts import KafkaTexts
-from samerack.settings.leading import LeadingSettings, RackSettings, WatchSettings
+from samerack.common.errors import SettingsError
+from samerack.common.patterns import EVERY, wrong_selection
+from samerack.settings.base import KafkaTexts, Names
+from samerack.settings.leading import ElectionSettings, LeadingSettings, PodSettings, RackSettings, SupervisorSettings
 from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
 from samerack.settings.pipeline import PipelineSettings
-from samerack.settings.pod import PodSettings
 from samerack.settings.policy import PolicySettings
-from samerack.settings.publishing import EventSettings, PublishingSettings
-from samerack.settings.showing import LogSettings, OtelSettings, WebSettings
+from samerack.settings.publishing import (
+    IN_MEMORY,
+    EventSettings,
+    LogSettings,
+    OtelSettings,
+    PublishingSettings,
+    WebSettings,
+)
 from samerack.settings.streams import StreamsSettings
 
 _SECRET: Final = (("kafka",), ("clusters", "*", "kafka"), ("publishing", "kafka"), ("pipeline", "conf"))
@@ -81,7 +88,6 @@ class Settings(BaseSettings):
     policy: PolicySettings = PolicySettings()
     election: ElectionSettings = ElectionSettings()
     supervisor: SupervisorSettings = SupervisorSettings()
-    watch: WatchSettings = WatchSettings()
     web: WebSettings = WebSettings()
     otel: OtelSettings = OtelSettings()
     traffic: TrafficSettings = TrafficSettings()
@@ -191,3 +197,122 @@ def _flat(value: Mapping[str, Any], place: tuple[str, ...] = ()) -> Iterator[tup
             yield from _flat(inner, (*place, key))
         else:
             yield (*place, key), inner
+
+
+_BROKERS: Final = "bootstrap.servers"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def under_common(common: object, layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a source says, with `kafka` of the stronger sources over that of each cluster.
+
+    Otherwise a cluster's key in the file would win over the same key of the command line.
+    """
+    clusters = dict(mapping(layer.get("clusters")))
+    if not isinstance(common, Mapping) or not clusters:
+        return layer
+    for name, cluster in clusters.items():
+        if isinstance(own := mapping(cluster).get("kafka"), Mapping):
+            clusters[name] = {**cluster, "kafka": {**own, **common}}
+    return {**layer, "clusters": clusters}
+
+
+def check_common_brokers(layers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check that brokers of a stronger source do not take the place of those of several clusters.
+
+    Args:
+        layers: What each source says, by its name, the strongest first.
+
+    Raises:
+        SettingsError: They do.
+    """
+    common = ""
+    for origin, layer in layers.items():
+        for name, cluster in mapping(layer.get("clusters")).items():
+            if common and _BROKERS in mapping(mapping(cluster).get("kafka")):
+                raise SettingsError(
+                    f"kafka.{_BROKERS} (from {common}): cluster {str(name)[:100]!r} has its own brokers; select the "
+                    "cluster with --set cluster=NAME, or remove one of the two"
+                )
+        common = common or (origin if _BROKERS in mapping(layer.get("kafka")) else "")
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a map of settings; an empty one for what is no map, which the model refuses."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def check_clusters(settings: Settings) -> None:
+    """Check what is true of all clusters together.
+
+    Raises:
+        SettingsError: A name is no word, a cluster has no brokers, or another setting is that of a single cluster.
+    """
+    for name, cluster in settings.clusters.items():
+        if not _NAME.fullmatch(name):
+            raise SettingsError(
+                f"clusters: {name[:100]!r} is not a valid name; expected letters, digits, dots, dashes and underscores"
+            )
+        if not {**settings.kafka, **cluster.kafka}.get(_BROKERS):
+            raise SettingsError(
+                f"clusters.{name}.kafka: bootstrap.servers is missing; give {name}: {{kafka: {{bootstrap.servers: "
+                "HOST:PORT}}"
+            )
+    if settings.clusters and settings.groups:
+        raise SettingsError(
+            "groups: an agent of several clusters leads no groups; put names into clusters.NAME.groups to observe "
+            "them, and run one agent per cluster to lead"
+        )
+    if settings.clusters and settings.publishing.cluster:
+        raise SettingsError(
+            "publishing.cluster: names one cluster, but clusters has several; remove it: each uses its id"
+        )
+    if settings.cluster and settings.clusters and settings.cluster not in settings.clusters:
+        known = ", ".join(sorted(settings.clusters))
+        raise SettingsError(f"cluster: {settings.cluster[:100]!r} is not among clusters, which are {known}")
+
+
+def cluster_path(name: str) -> str:
+    """Return the path below which an agent shows a cluster; empty for the cluster of an agent that has one."""
+    return f"/clusters/{name}" if name else ""
+
+
+def of_cluster(settings: Settings, name: str) -> Settings:
+    """Return the settings of an agent that observes one of the clusters.
+
+    Kafka Streams applications ask the agent of their own host, which is none of several clusters.
+    """
+    cluster = settings.clusters[name]
+    groups = cluster.groups or settings.traffic.groups or (EVERY,)
+    return settings.model_copy(
+        update={
+            "kafka": {**settings.kafka, **cluster.kafka},
+            "clusters": {},
+            "cluster": name,
+            "traffic": settings.traffic.model_copy(update={"groups": groups}),
+            "streams": settings.streams.model_copy(update={"enabled": False}),
+            "events": settings.events.model_copy(update={"path": _path_of(settings.events.path, name)}),
+        }
+    )
+
+
+def only_cluster(settings: Settings) -> Settings:
+    """Return the settings of a command that is about one cluster.
+
+    Raises:
+        SettingsError: There are several, and none of them is named.
+    """
+    if settings.clusters:
+        raise SettingsError(
+            f"clusters: are {', '.join(sorted(settings.clusters))}, but this command needs one; select it with --set "
+            "cluster=NAME or SAMERACK_CLUSTER"
+        )
+    return settings
+
+
+def _path_of(path: str, name: str) -> str:
+    """Return the file of one cluster's events beside that of all."""
+    if not path or path == IN_MEMORY:
+        return path
+    whole = Path(path)
+    return str(whole.with_name(f"{whole.stem}-{name}{whole.suffix}"))

@@ -12,9 +12,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from samerack.common.fetching import address
-from samerack.settings.all_settings import Settings
-from samerack.settings.clusters import cluster_path
-from samerack.settings.showing import WebSettings
+from samerack.settings.all_settings import Settings, cluster_path
+from samerack.settings.publishing import WebSettings
 
 _WEB: Final = WebSettings()
 _ASK_THE_AGENT: Final = frozenset({"lead", "leave", "pause", "resume", "events"})

@@ -1,4 +1,4 @@
-"""Settings of the agent's membership in the groups that it leads, of its polling, and of members' racks."""
+"""Settings of leading: membership in groups, election, supervisor; and where racks of members and pods come from."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from samerack.settings.base import Seconds, Section
 STREAMS_PROTOCOLS: Final = frozenset({"stream"})
 """Protocol names of Kafka Streams (its StreamsPartitionAssignor): a Streams leader decodes every member's user data and
 fails on a member without any, so the agent never joins such a group."""
+
+COOPERATIVE_PROTOCOLS: Final = frozenset({"cooperative-sticky"})
+"""Protocol names whose members rebalance incrementally (KIP-429); all clients have this one."""
 
 CLIENT_CONVENTIONS: Final = ("ws_az", "warpstream_az", "diskless_az", "inkless_az", "automq_az")
 """Keys that servers without rack-aware fetches read in a client id (`KEY=ZONE`) to route the client within its zone.
@@ -98,10 +101,8 @@ class LeadingSettings(Section):
     protocols: tuple[str, ...] = Field(
         default=("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"),
         min_length=1,
-        description="Protocol names the agent offers; it can join a group only if all members share one of them.",
-    )
-    cooperative_protocols: tuple[str, ...] = Field(
-        default=("cooperative-sticky",), description="Protocols that rebalance incrementally (KIP-429)."
+        description="Protocol names the agent offers; it can join a group only if all members share one of them. Of "
+        "these only `cooperative-sticky` rebalances incrementally (KIP-429); name no other such assignor.",
     )
     allow_roundrobin_v0: bool = Field(
         default=False,
@@ -143,7 +144,7 @@ class LeadingSettings(Section):
         default=5.0, description="How long members may take to rejoin during a takeover."
     )
 
-    @field_validator("protocols", "cooperative_protocols")
+    @field_validator("protocols")
     @classmethod
     def _is_not_streams(cls, protocols: tuple[str, ...]) -> tuple[str, ...]:
         for protocol in protocols:
@@ -155,16 +156,89 @@ class LeadingSettings(Section):
         return protocols
 
 
-class WatchSettings(Section):
-    """How often the agent polls."""
+class ElectionSettings(Section):
+    """The agents' own Kafka group: one of them is active for each group to lead, the others stand by."""
 
-    group_seconds: Seconds = Field(
-        default=1.0,
-        description="Interval between polls of a group; five times as long while the agent leads it and nothing is "
-        "pending.",
+    group: str = Field(
+        default="samerack",
+        description="Kafka group for the agents' election; the same for all agents that may lead the same group. "
+        "Empty: no election.",
     )
-    groups_seconds: Seconds = Field(
-        default=10.0,
-        description="Interval between lists of all groups, if `groups` has patterns. Rebalancing groups are listed "
-        "twice a second, so that the agent leads new groups from their first generation.",
+    identity: str = Field(
+        default="",
+        description="This agent's unique name, stable across restarts. Empty: derived from the host name, the port and "
+        "the groups.",
     )
+    session_timeout_seconds: Seconds = Field(
+        default=6.0, description="How long the active agent may be silent before another takes over."
+    )
+
+    def owns(self, group: str) -> bool:
+        """Return whether a group is the agents' own: that of the election, or one in which agents wait outside it."""
+        return bool(self.group) and (group == self.group or group.startswith(f"{self.group}-waiting-"))
+
+
+class SupervisorSettings(Section):
+    """`samerack run` watches over a process that does the work, and replaces it at once when it dies or hangs."""
+
+    memory_mib: int = Field(
+        default=1024,
+        ge=64,
+        description="Resident MiB above which the worker is replaced; in a container also above three quarters of its "
+        "memory limit.",
+    )
+    restart_window_seconds: Seconds = Field(
+        default=300.0,
+        description="How long a restart counts. After five that count the agent leaves its groups, and only observes "
+        "them for this time.",
+    )
+
+
+RackSource = Literal["env", "file", "label", "kubernetes", "cloud"]
+
+
+class PodSettings(Section):
+    """Where the rack of the pod that the agent runs in comes from; `samerack rack` shows what each source says."""
+
+    sources: tuple[RackSource, ...] = Field(
+        default=("env", "file", "label"),
+        description="Sources for the rack of this pod; the first that has one wins. `kubernetes` and `cloud` use the "
+        "network.",
+    )
+    rack_variable: str = Field(default="CLIENT_RACK", description="`env`: the environment variable that has the rack.")
+    rack_file: str = Field(
+        default="",
+        description="`file`: a file whose first line is the rack, such as `samerack rack --write` makes.",
+        examples=["/run/samerack/rack"],
+    )
+    label: str = Field(
+        default="topology.kubernetes.io/zone",
+        description="`label`, `kubernetes`: the label of pods and nodes that has the zone.",
+    )
+    zones: dict[str, str] = Field(
+        default_factory=dict,
+        description="The brokers' name of each rack, by zone name or id.",
+        examples=[{"us-east-1a": "use1-az4"}],
+    )
+    kubernetes_account: str = Field(
+        default="/var/run/secrets/kubernetes.io/serviceaccount",
+        description="`kubernetes`: the folder with `token`, `ca.crt` and `namespace` of the pod's service account.",
+    )
+    kubernetes_members: bool = Field(
+        default=False, description="Ask the Kubernetes API for the rack of each member that no other source knows."
+    )
+    kubernetes_namespaces: tuple[str, ...] = Field(
+        default=(),
+        description="Namespaces of members' pods, `*` for all; empty: the agent's own.",
+        examples=[["orders", "payments"]],
+    )
+    cloud_zone: Literal["name", "id"] = Field(
+        default="name", description="`cloud`: whether to use a zone's name or, on AWS, its id."
+    )
+
+    @field_validator("sources")
+    @classmethod
+    def _each_once(cls, sources: tuple[RackSource, ...]) -> tuple[RackSource, ...]:
+        if len(set(sources)) < len(sources):
+            raise ValueError("lists a source twice")
+        return sources

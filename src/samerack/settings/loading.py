@@ -16,17 +16,20 @@ from pydantic_settings import InitSettingsSource
 
 from samerack.auth.kafka_config import KNOWN, wrong_key
 from samerack.common.errors import SettingsError
-from samerack.common.texts import kind_of
-from samerack.settings.all_settings import Settings, may_hold_secrets, model_at, sections
-from samerack.settings.base import REFUSED
-from samerack.settings.clusters import (
+from samerack.common.words import kind_of
+from samerack.settings.all_settings import (
+    Settings,
     check_clusters,
     check_common_brokers,
     mapping,
+    may_hold_secrets,
+    model_at,
     of_cluster,
     only_cluster,
+    sections,
     under_common,
 )
+from samerack.settings.base import REFUSED
 from samerack.settings.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key
 
 _REPR: Final = Repr()
@@ -147,13 +150,33 @@ _RENAMED: Final = {
     "policy.most_per_hour": "policy.max_per_hour",
     "publishing.groups_topic": "publishing.states_topic",
     "publishing.most_buffered_bytes": "publishing.max_buffered_bytes",
-    "publishing.most_buffered_records": "publishing.max_buffered_records",
     "leading.roll_seconds": "leading.position_retry_seconds",
     "supervisor.calm_seconds": "supervisor.restart_window_seconds",
-    "supervisor.most_deaths": "supervisor.max_restarts",
     "traffic.most_series": "traffic.max_series",
 }
 """Former names of settings; each is refused with a hint at its current name."""
+
+_REMOVED: Final = {
+    "election.addresses": "the host's own addresses count",
+    "election.hand_over_seconds": "it is always 1.5 seconds",
+    "events.most": "10,000 events are kept",
+    "leading.cooperative_protocols": "cooperative-sticky alone is taken as cooperative",
+    "otel.every_seconds": "set the variable OTEL_METRIC_EXPORT_INTERVAL, in milliseconds",
+    "pipeline.quarantine_days": "it is always 30 days",
+    "pipeline.vacuum_hours": "it is always a week",
+    "pod.cloud": "each provider is asked in turn",
+    "pod.kubernetes_url": "set the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT",
+    "pod.label_variable": "the variable is always POD_ZONE",
+    "policy.unmeasured_seconds": "it is always ten minutes",
+    "publishing.max_buffered_records": "publishing.max_buffered_bytes alone limits what waits",
+    "supervisor.max_restarts": "five restarts within supervisor.restart_window_seconds are too many",
+    "traffic.enabled": "traffic is always measured; traffic.groups limits it to some groups",
+    "traffic.network_bytes_per_second": "it is always 10 Gbit/s",
+    "traffic.probe_seconds": "it is always a minute",
+    "traffic.topics": "traffic.max_series limits the metrics",
+    "watch": "a group is polled every second, all groups are listed every ten",
+}
+"""Settings that were removed, with what holds instead; each is refused with that."""
 
 
 _SIMILAR: Final = 0.7
@@ -165,6 +188,8 @@ def _nearest(above: Sequence[int | str], key: str) -> str:
     key, prefix = key[:_LONGEST_NAME].lower(), "".join(f"{part}." for part in above)[:_LONGEST_NAME]
     if renamed := _RENAMED.get(f"{prefix}{key}"):
         return f"; its name is now {renamed}"
+    if instead := _REMOVED.get(f"{prefix}{key}"):
+        return f" any more: {instead}; remove it"
     here = list(model_at(above).model_fields)
     close = [f"{prefix}{name}" for name in get_close_matches(key, here, n=1, cutoff=_SIMILAR)]
     if not close and "kafka" in here:

@@ -6,9 +6,10 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from samerack.common.patterns import EVERY, wrong_selection
-from samerack.settings.base import Names, Seconds, Section, check_address
-from samerack.settings.kafka_texts import KafkaTexts
+from samerack.common.errors import SettingsError
+from samerack.common.money import DECIMAL_GB, PriceTable, shipped
+from samerack.common.patterns import wrong_selection
+from samerack.settings.base import KafkaTexts, Names, Seconds, Section, check_address
 
 
 class ClientEndpoint(Section):
@@ -28,17 +29,11 @@ class ClientEndpoint(Section):
 class TrafficSettings(Section):
     """What is measured of consumer traffic."""
 
-    enabled: bool = Field(default=True, description="Whether to measure traffic.")
     groups: Names = Field(
         default=(),
         description="Groups to observe, as in `groups`; by default those to lead. The agent never joins observed "
         "groups.",
         examples=[["orders-*", "payments"]],
-    )
-    topics: Names = Field(
-        default=(EVERY,),
-        description="Topics with their own metrics, as in `groups`; all others are summed as topic `(other)`.",
-        examples=[["*", "!*-changelog", "!tmp-*"]],
     )
     poll_seconds: Seconds = Field(
         default=5.0,
@@ -48,9 +43,6 @@ class TrafficSettings(Section):
     window_seconds: Seconds = Field(default=60.0, description="Length of the window for shares and rates.")
     history_step_seconds: float = Field(
         default=300.0, ge=1, le=86_400, description="Time between points of a group's history; 288 points are kept."
-    )
-    probe_seconds: Seconds = Field(
-        default=60.0, description="Interval at which the leader is asked again which replica serves a rack."
     )
     rack: str = Field(default="", description="The agent's own rack; it samples logs from replicas there.")
     sample_bytes: int = Field(
@@ -72,18 +64,13 @@ class TrafficSettings(Section):
         "other such groups may come from a tool such as MirrorMaker, and count as read only with a leader epoch.",
         examples=[["flink-*"]],
     )
-    network_bytes_per_second: float = Field(
-        default=1_250_000_000,
-        gt=0,
-        description="Network capacity of one host; an offset that advances faster was not read.",
-    )
     max_series: int = Field(
         default=50_000,
         ge=100,
         description="Maximum series of traffic and money together; the rest is summed as group `(other)`.",
     )
 
-    @field_validator("groups", "topics")
+    @field_validator("groups")
     @classmethod
     def _something_is_included(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if wrong := wrong_selection(names):
@@ -119,4 +106,35 @@ class ClusterSettings(Section):
         description="Groups to observe there, as in `traffic.groups`, which applies if this is empty; all groups if "
         "both are.",
         examples=[["payments-*"]],
+    )
+
+
+def price_table(settings: MoneySettings) -> PriceTable:
+    """Return the table that the settings name, or a table of their own prices.
+
+    Raises:
+        SettingsError: Custom prices without a price, or a price beside a provider's table.
+    """
+    given = (settings.dollars_per_gb_sent, settings.dollars_per_gb_received)
+    if settings.prices != "custom":
+        if given != (None, None):
+            raise SettingsError(
+                f"money.prices: is {settings.prices}, whose prices are known; set it to custom to use "
+                "money.dollars_per_gb_sent and money.dollars_per_gb_received"
+            )
+        return shipped(settings.prices)
+    if given == (None, None):
+        raise SettingsError(
+            "money.prices: is custom; set money.dollars_per_gb_sent, money.dollars_per_gb_received or both"
+        )
+    sent, received = given
+    return PriceTable(
+        provider="custom",
+        scope="between racks",
+        currency="USD",
+        dollars_per_gb_sent=sent or 0.0,
+        dollars_per_gb_received=received or 0.0,
+        bytes_per_gb=DECIMAL_GB,
+        source="settings",
+        as_of=None,
     )

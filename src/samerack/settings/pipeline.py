@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from samerack.common.texts import kind_of
+from samerack.common.words import kind_of
 from samerack.settings.base import SCALARS, Names, Seconds, Section, refused
 
 _SCHEMA: Final = {"type": "object", "additionalProperties": {"type": SCALARS}}
@@ -75,10 +75,3 @@ class PipelineSettings(Section):
     )
     traffic_days: int = Field(default=400, ge=1, description="Days that `traffic_by_minute` keeps.")
     states_days: int = Field(default=90, ge=1, description="Days that `group_states` keeps.")
-    quarantine_days: int = Field(default=30, ge=1, description="Days that `quarantine` keeps.")
-    vacuum_hours: float = Field(
-        default=168.0,
-        ge=0,
-        description="Age after which unreferenced table files are deleted; longer than any query and any pause of the "
-        "stream.",
-    )

@@ -70,9 +70,6 @@ class PolicyRules(Section):
     min_saving_dollars_per_day: float = Field(
         default=0.0, ge=0, description="Minimum saving in dollars per day, by `money.prices`; 0: no minimum."
     )
-    unmeasured_seconds: float = Field(
-        default=600.0, ge=0, description="Maximum wait for byte measurements that a minimum needs."
-    )
     max_pause_seconds: float = Field(
         default=10.0,
         ge=0,

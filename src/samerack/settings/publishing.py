@@ -1,13 +1,59 @@
-"""Settings of what the agent keeps and publishes: events, and samples and states for a whole fleet with their Kafka."""
+"""Settings of what the agent shows, logs, keeps and publishes: HTTP port, OpenTelemetry, log, events, records."""
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from samerack.settings.base import Section
-from samerack.settings.kafka_texts import KafkaTexts
+from samerack.settings.base import KafkaTexts, Names, Section, check_address
+
+
+class WebSettings(Section):
+    """The agent's own HTTP port: the page, `/v1/…`, `/metrics`, `/healthz`, `/readyz`."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    hosts: Names = Field(
+        default=(), description="Additional host names that requests may use.", examples=[["samerack.example.org"]]
+    )
+    port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 picks a free port and logs it.")
+    socket: str = Field(
+        default="",
+        description="Path of an additional Unix socket to listen on, for programs of the agent's user and group.",
+        examples=["/run/samerack/agent.sock"],
+    )
+
+
+class OtelSettings(Section):
+    """Metrics for an OpenTelemetry collector, beside `/metrics`.
+
+    The variables `OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE` and
+    `OTEL_RESOURCE_ATTRIBUTES` count.
+    """
+
+    endpoint: str = Field(
+        default="",
+        description="Where to send metrics by OTLP over HTTP (`samerack[otel]`, included in the image). Empty: "
+        "nowhere. OpenTelemetry's variables for the interval, headers, certificates and resource attributes apply.",
+        examples=["http://collector:4318/v1/metrics"],
+    )
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_is_an_address(cls, endpoint: str) -> str:
+        if endpoint:
+            check_address(endpoint, "http://HOST:PORT/v1/metrics")
+        return endpoint
+
+
+class LogSettings(Section):
+    """Structured logs on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Minimum level to log.")
+    format: Literal["auto", "console", "json"] = Field(
+        default="auto", description="`auto`: text on a terminal and from commands, otherwise one JSON object per line."
+    )
+
 
 IN_MEMORY: Final = "memory"
 """`path` of an agent that stores no events."""
@@ -40,7 +86,6 @@ class PublishingSettings(Section):
         examples=[{"bootstrap.servers": "fleet:9092"}],
     )
     create_topics: bool = Field(default=False, description="Create a missing topic, with the brokers' defaults.")
-    max_buffered_records: int = Field(default=100_000, ge=1, description="Maximum records that wait for Kafka.")
     max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Maximum bytes that wait for Kafka.")
 
     @property
@@ -73,10 +118,9 @@ class EventSettings(Section):
         "in `$XDG_STATE_HOME`, `~/.local/state` or `/var/lib`. `memory` keeps them in memory.",
         examples=["/var/lib/samerack/events.db"],
     )
-    most: int = Field(
-        default=10_000, ge=100, le=100_000, description="Maximum events to keep, in memory and in the file."
+    days: float = Field(
+        default=30.0, gt=0, description="How long the file keeps events, of which there are at most 10,000."
     )
-    days: float = Field(default=30.0, gt=0, description="How long the file keeps events.")
     topic: str = Field(
         default="",
         description="Topic for events; empty publishes none. `publishing` configures its producer.",

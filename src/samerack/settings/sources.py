@@ -15,7 +15,7 @@ import yaml
 
 from samerack.auth.kafka_config import KNOWN
 from samerack.common.errors import SettingsError
-from samerack.common.texts import is_utf8, kind_of
+from samerack.common.words import is_utf8, kind_of
 
 ENV_PREFIX: Final = "SAMERACK_"
 CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"

@@ -40,7 +40,6 @@ class StreamsRules(Section):
     )
     standbys: int | None = Field(default=None, ge=0, description="In place of `num.standby.replicas`.")
     warmups: int | None = Field(default=None, ge=1, description="In place of `max.warmup.replicas`.")
-    weights: Weights | None = Field(default=None, description="In place of `streams.weights`.")
     must_preserve_active: bool = Field(
         default=False, description="`sticky` only: active tasks stay where they were, regardless of balance."
     )
@@ -86,7 +85,3 @@ class StreamsSettings(Section):
     def of(self, application: str) -> StreamsRules:
         """Return the rules for one application."""
         return first_match(self.applications, application) or StreamsRules()
-
-    def weights_of(self, application: str) -> Weights:
-        """Return what counts as cross-rack traffic of one application."""
-        return self.of(application).weights or self.weights

@@ -28,6 +28,10 @@ from samerack.traffic.sizes import Sizes
 from samerack.traffic.snapshot import Flow, Gap, ObservedGroup, ObservedMember
 from samerack.traffic.throughput import Production
 
+_NETWORK_BYTES_PER_SECOND: Final = 1_250_000_000
+"""What one host can send or receive (10 Gbit/s): an offset that advances faster was not read."""
+_PROBE_SECONDS: Final = 60.0
+"""How long a leader's answer to which replica serves a rack holds, while the metadata stay the same."""
 _POLICIES_SECONDS: Final = 300.0
 _MISSED_POLLS: Final = 2
 """A group that is not listed is gone after so many polls that all brokers answered."""
@@ -305,7 +309,7 @@ class BrokerPoller:
                 reads_alone=selects(self._settings.traffic.readers_without_members, reading.group.group),
                 carriers=carriers,
                 record_bytes=self._record_bytes,
-                network=self._settings.traffic.network_bytes_per_second,
+                network=_NETWORK_BYTES_PER_SECOND,
             )
         )
 
@@ -404,7 +408,7 @@ class BrokerPoller:
             state.cluster,
             now=now,
             rack_aware=self.rack_aware,
-            seconds=self._settings.traffic.probe_seconds,
+            seconds=_PROBE_SECONDS,
         )
         state.served = {
             rack: {read: served for read, served in state.served.get(rack, {}).items() if read in partitions}

@@ -9,8 +9,7 @@ from typing import Final
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
-from samerack.election.leadership_state import LeadershipState
-from samerack.election.tenure import NOTHING, Tenure, Tenures
+from samerack.election.leadership_state import NOTHING, LeadershipState, Tenure, Tenures
 from samerack.settings.all_settings import Settings
 from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
 from samerack.traffic.board import TrafficBoard

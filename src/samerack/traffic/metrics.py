@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from operator import add, sub
 from typing import Final, Generic, Self, TypeAlias, TypeVar
 
@@ -19,7 +18,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from samerack.common.patterns import EVERY, selects
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.gaps import HAND_OVER
 from samerack.traffic.lag import lag_by_key, oldest_by_key
@@ -30,7 +28,6 @@ Key = TypeVar("Key")
 OTHER: Final = "(other)"
 """The name under which series beyond the bound are added up; no topic, group or rack can have it."""
 
-_NAMES: Final = 10_000
 _PER_FLOW: Final = 3
 """Bytes, records and dollars."""
 _PER_TOPIC: Final = 4
@@ -62,15 +59,6 @@ class SeriesLimits:
             groups=max(1, most * 16 // 100 // _PER_GROUP),
             pairs=max(1, most * 4 // 100 // _PER_PAIR),
         )
-
-
-TopicNames: TypeAlias = Callable[[str], str]
-"""Returns the topic that a metric names: the topic itself, or `(other)` where the settings leave it out."""
-
-
-def topic_names(entries: Sequence[str] = (EVERY,)) -> TopicNames:
-    """Return the names by the entries of `traffic.topics`."""
-    return lru_cache(maxsize=_NAMES)(lambda topic: topic if selects(entries, topic) else OTHER)
 
 
 class Places(Generic[Key]):
@@ -165,14 +153,12 @@ class TrafficCollector(Collector):
         board: TrafficBoard,
         *,
         limits: SeriesLimits,
-        topics: TopicNames,
         mine: Callable[[str], bool] = lambda _group: True,
     ) -> None:
         """Prepare; `mine` says whether this agent exports a group: the totals of others are empty anyway."""
         self._board = board
         self._mine = mine
         self._max_topics = limits.topics
-        self._topics = topics
         self._flows: BoundedCounters[FlowKey] = BoundedCounters(limits.flows, _other)
         self._groups: Places[str] = Places(limits.groups)
         self._lock = threading.Lock()
@@ -259,7 +245,7 @@ class TrafficCollector(Collector):
         together: Callable[[Iterable[tuple[_Topic, LowerBound[Number]]]], Mapping[_Topic, LowerBound[Number]]],
     ) -> Mapping[_Topic, LowerBound[Number]]:
         """Return the lag of each topic of a group, beyond the bound that of all further ones."""
-        lags = ((group, self._topics(topic), lag) for group, topics in groups for topic, lag in topics.items())
+        lags = ((group, topic, lag) for group, topics in groups for topic, lag in topics.items())
         named = (
             ((group, topic) if number < self._max_topics else (OTHER, OTHER), lag)
             for number, (group, topic, lag) in enumerate(lags)
@@ -277,13 +263,8 @@ class TrafficCollector(Collector):
             "Records that consumers read, by offsets.",
             labels=_FLOW_LABELS,
         )
-        sums: dict[FlowKey, tuple[float, float]] = {}
-        for key, volume in totals.items():
-            topic = self._topics(key.topic)
-            name = key if topic == key.topic else replace(key, topic=topic)
-            size, count = sums.get(name, (0.0, 0.0))
-            sums[name] = (size + volume.wire_bytes, count + volume.records)
-        for key, (size, count) in self._flows.series(sums, lambda key: key.group not in there).items():
+        counted = {key: (float(volume.wire_bytes), float(volume.records)) for key, volume in totals.items()}
+        for key, (size, count) in self._flows.series(counted, lambda key: key.group not in there).items():
             labels = [getattr(key, label) for label in _FLOW_LABELS]
             wire_bytes.add_metric(labels, size)
             records.add_metric(labels, count)

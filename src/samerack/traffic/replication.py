@@ -21,8 +21,7 @@ from samerack.cluster.metadata import Placements, all_placements
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.patterns import EVERY, included
-from samerack.election.leadership_state import LeadershipState
-from samerack.election.tenure import Tenure
+from samerack.election.leadership_state import LeadershipState, Tenure
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import collect
 from samerack.traffic.broker_poller import CycleState

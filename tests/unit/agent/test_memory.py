@@ -102,7 +102,7 @@ import os
 import sys
 from pathlib import Path
 from samerack.cli.memory_bound import bounded
-from samerack.common.exits import report_error
+from samerack.common.errors import report_error
 from samerack.common.errors import AgentError
 
 def command():

@@ -20,12 +20,12 @@ from samerack.agent.streams.figures import Summary
 from samerack.agent.streams.metrics import FAILURES, StreamsMetrics
 from samerack.agent.streams.outcome import Computed
 from samerack.agent.streams.reporter import StreamsReporter
-from samerack.election.metrics import ElectionCollector
+from samerack.election.election import ElectionCollector
 from samerack.events import EventLog
-from samerack.events.metrics import EventMetrics
+from samerack.events.event_log import EventMetrics
 from samerack.reporting.findings import Code
 from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
-from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
+from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics
 from samerack.traffic.snapshot import Family, Shares, Uncounted
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
@@ -118,8 +118,8 @@ def measured(metrics: Metrics) -> None:
     ledger = Ledger(shown.prices, roles=shown.roles, own_share=shown.own_share)
     shown.board.listen(ledger.take)
     counted, limits = TrafficMetrics(metrics.registry), SeriesLimits.of(1000)
-    metrics.registry.register(TrafficCollector(shown.board, limits=limits, topics=topic_names()))
-    metrics.registry.register(MoneyCollector(shown, ledger, limits=limits, topics=topic_names()))
+    metrics.registry.register(TrafficCollector(shown.board, limits=limits))
+    metrics.registry.register(MoneyCollector(shown, ledger, limits=limits))
     metrics.registry.register(BillCollector(shown, limits=limits))
     counted.polled(0.02)
     counted.failed(Family.LOG_DIRS)

@@ -12,8 +12,7 @@ from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.events.event import Event
 from samerack.reporting import costs, report
 from samerack.reporting.baseline import own_share, seen_share
-from samerack.settings.measuring import MoneySettings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import MoneySettings, price_table
 from samerack.traffic.snapshot import Shares
 from tests.unit.agent.measured import (
     GB,

@@ -14,7 +14,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.otel import MetricsExport
 from samerack.common.errors import AgentError, SettingsError
 from samerack.settings.loading import load
-from samerack.settings.showing import OtelSettings
+from samerack.settings.publishing import OtelSettings
 from tests.collector import Collector
 
 
@@ -38,14 +38,15 @@ def shown(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], floa
     }
 
 
-def test_a_collector_gets_what_prometheus_gets(collector: Collector) -> None:
+def test_a_collector_gets_what_prometheus_gets(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counters are monotonic sums since the start, histograms keep their buckets, gauges their labels."""
     metrics = Metrics()
     metrics.expect("orders")
     metrics.rebalanced("orders", "racks-changed")
     for seconds in (0.002, 0.3, 9.0):
         metrics.planned("orders", "optimal", seconds)
-    export = MetricsExport(OtelSettings(endpoint=collector.endpoint, every_seconds=7), metrics.registry.collect)
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "7000")
+    export = MetricsExport(OtelSettings(endpoint=collector.endpoint), metrics.registry.collect)
     assert export.turn() == 7
     sent, expected = collector.samples(), shown(metrics)
     memory = ("samerack_memory_bytes", frozenset[tuple[str, str]]())

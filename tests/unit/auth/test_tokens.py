@@ -13,10 +13,8 @@ from typing import ClassVar
 
 import pytest
 
-from samerack.auth import client_credentials
-from samerack.auth.bearer import Token, TokenError
-from samerack.auth.identities import ClientCredentials
-from samerack.auth.tokens import Tokens
+from samerack.auth.identities import ClientCredentials, Token, TokenError
+from samerack.auth.tokens import Tokens, fetch_from_endpoint
 from tests.unit.waiting import LONGEST_SECONDS
 
 SECRET = "se cret/%"  # noqa: S105 - of this test
@@ -67,7 +65,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def provider_at(endpoint: str) -> Tokens:
     """Tokens of the endpoint for one client."""
     identity = ClientCredentials(endpoint=endpoint, client_id="agent", client_secret=SECRET, scope="kafka")
-    return Tokens(partial(client_credentials.fetch, identity))
+    return Tokens(partial(fetch_from_endpoint, identity))
 
 
 def test_a_token_is_kept_while_it_is_fresh(endpoint: str, now: list[float]) -> None:

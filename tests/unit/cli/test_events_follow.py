@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from samerack.cli import cost, events
 from samerack.cli.main import app
 from samerack.events import EventLog
-from samerack.events.event import all_to_json
+from samerack.events.event import EVENT_LIST, EventList
 
 _AGES = (600.0, 40.0, 20.0, 10.0)
 """Seconds since each event before the command."""
@@ -31,7 +31,7 @@ def test_what_was_left_out_is_not_shown_as_new(monkeypatch: pytest.MonkeyPatch, 
     def ask(_base: str, path: str) -> bytes:
         query = parse_qs(urlsplit(path).query)
         found = log.latest(int(query["most"][0]), since=float(query.get("since", ["-inf"])[0]))
-        return all_to_json(found)
+        return EVENT_LIST.to_json(EventList(events=tuple(found)))
 
     def sleep(_seconds: float) -> None:
         if not pauses:

@@ -17,8 +17,7 @@ from samerack.cli.streams_options import FoundApplication, Option, OptionReads, 
 from samerack.cli.streams_report import report_of
 from samerack.common.console import Console
 from samerack.common.words import money
-from samerack.settings.measuring import MoneySettings
-from samerack.settings.prices import price_table
+from samerack.settings.measuring import MoneySettings, price_table
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
 from samerack.traffic.streams_instances import match
 from tests.unit.agent.values import Described

@@ -18,7 +18,7 @@ from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.protocol.metadata import MetadataRequest
 
-from samerack.auth.bearer import TokenError
+from samerack.auth.identities import TokenError
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import connections as connections_module
 from samerack.cluster.client import ClusterClient, Refusals, connect

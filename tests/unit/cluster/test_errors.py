@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.auth.bearer import TokenError
-from samerack.auth.identities import AwsIdentity
+from samerack.auth.identities import AwsIdentity, TokenError
 from samerack.auth.tokens import tokens
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.errors import (

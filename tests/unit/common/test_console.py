@@ -9,8 +9,7 @@ import pytest
 from rich.table import Table
 
 from samerack.common.console import Console
-from samerack.common.errors import AgentError
-from samerack.common.exits import report_error
+from samerack.common.errors import AgentError, report_error
 
 HOSTILE = "app\x1b[2J\x1b]52;c;cm0gLXJm\x07\u202e\rgone"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from samerack.election.election import Election
+from samerack.election.election import Election, ElectionCollector
 from samerack.election.messages import Advertisement, Verdict, lead, observe
-from samerack.election.metrics import ElectionCollector
 from samerack.settings.loading import load
 
 SETTINGS = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})

@@ -10,10 +10,9 @@ from typing import Any, cast
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.election.asking import Answer, GroupAsker
+from samerack.election.member import ROOM, UNREGISTERED_ROOM
 from samerack.election.messages import Advertisement, encode
-from samerack.election.places import ROOM, UNREGISTERED_ROOM
-from samerack.election.reader import RegistryReader
+from samerack.election.registry import Answer, GroupAsker, RegistryReader
 from samerack.election.waiting import Waiting
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load

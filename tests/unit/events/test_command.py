@@ -22,9 +22,9 @@ from samerack.cli.events import local, moment, table
 from samerack.cli.main import app
 from samerack.common.errors import SettingsError
 from samerack.events import EventLog
+from samerack.events.event import figures, happened, reason
 from samerack.events.event_writer import path_of
 from samerack.events.store import Store
-from samerack.events.words import figures, happened, reason
 from samerack.settings.all_settings import Settings
 from tests.docs import Command, blocks
 from tests.unit.agent.measured import busy, reports

@@ -9,7 +9,7 @@ import pytest
 
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import client_id_of
-from samerack.events.group_snapshots import clients_of, of_plan, of_traffic, of_view, share_of
+from samerack.events.cause import clients_of, of_plan, of_traffic, of_view, share_of
 from samerack.protocol.values import Subscription, from_pairs
 from samerack.traffic.snapshot import PartitionTraffic
 from tests.unit.agent.measured import A, B, group, member, problem
@@ -41,7 +41,7 @@ VIEW = GroupView(
 
 def test_a_poll_a_plan_and_measuring_show_the_same() -> None:
     """An agent in the group is in none of them."""
-    polled = of_view(VIEW, cooperative=("cooperative-sticky",), partitions=COUNTS)
+    polled = of_view(VIEW, partitions=COUNTS)
     clients = clients_of(VIEW.members, agent="samerack")
     assert clients == {"one": "client-one", "two": "client-two"}
     assert of_plan(MADE, MADE.owner, clients=clients, cooperative=True) == polled
@@ -61,7 +61,7 @@ def test_a_poll_a_plan_and_measuring_show_the_same() -> None:
             for name, number in owners
         ),
     )
-    assert of_traffic(measured, cooperative=("cooperative-sticky",), partitions=COUNTS) == polled
+    assert of_traffic(measured, partitions=COUNTS) == polled
 
 
 def test_a_plan_for_members_that_nobody_polled() -> None:

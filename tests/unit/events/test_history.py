@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from samerack.events import EventLog
+from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import EventWriter
 from samerack.events.history import POINTS, Figures, HistoryRow, TrafficHistory
-from samerack.events.metrics import EventMetrics
 from samerack.events.store import Store
 from samerack.traffic.board import Published
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot

@@ -102,7 +102,7 @@ class Measured:
     def __init__(self) -> None:
         self.now = 0.0
         self.events = EventLog()
-        self.tracker = RebalanceTracker(self.events, cooperative=(), clock=lambda: self.now)
+        self.tracker = RebalanceTracker(self.events, clock=lambda: self.now)
 
     def take(self, measured: GroupTraffic) -> None:
         """Pass a measurement five seconds later."""

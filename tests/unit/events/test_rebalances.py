@@ -20,7 +20,7 @@ class Group:
     def __init__(self, events: EventLog | None = None) -> None:
         self.now = 100.0
         self.events = events or EventLog(clock=lambda: 1_000.0 + self.now)
-        self.rebalances: Rebalances = RebalanceTracker(self.events, cooperative=(), clock=lambda: self.now).of("orders")
+        self.rebalances: Rebalances = RebalanceTracker(self.events, clock=lambda: self.now).of("orders")
 
     def recorded(self) -> list[Event]:
         """All events, the oldest first."""

@@ -17,9 +17,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from samerack.events import Event, EventLog
+from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import EventWriter
 from samerack.events.history import TrafficHistory
-from samerack.events.metrics import EventMetrics
 from samerack.events.store import CorruptError, Store, StoreError, network_file_system, read
 from tests.unit.waiting import LONGEST_SECONDS, until
 
@@ -245,7 +245,7 @@ from prometheus_client import CollectorRegistry
 from samerack.events import EventLog
 from samerack.events.event_writer import EventWriter
 from samerack.events.history import TrafficHistory
-from samerack.events.metrics import EventMetrics
+from samerack.events.event_log import EventMetrics
 from samerack.events.store import read
 import time
 path = Path(sys.argv[1])

@@ -199,6 +199,14 @@ def _window(cron: str, **more: Any) -> dict[str, Any]:
             "supervisor.restart_window_seconds",
         ),
         (
+            {"traffic": {"probe_seconds": 5}},
+            "traffic.probe_seconds (from the command line): no such setting any more: it is always a minute; remove it",
+        ),
+        (
+            {"watch": {"group_seconds": 5}},
+            "watch (from the command line): no such setting any more: a group is ",
+        ),
+        (
             {"xyzzyxyzzy": 1},
             "xyzzyxyzzy (from the command line): no such setting; settings are cluster, clusters, election, events, ",
         ),
@@ -264,7 +272,7 @@ def test_a_producer_has_keys_of_its_own() -> None:
     ("flags", "known"),
     [
         *(({key: {}}, "settings are cluster, clusters, election, ") for key in ("setings", "sttings", "metrics")),
-        ({"web": {"enabled": True}}, "settings of web are host, hosts, port"),
+        ({"web": {"timeout": 5}}, "settings of web are host, hosts, port"),
         (_window("0 2 * * *", name="x"), "settings of policy.windows.0 are cron, minutes, timezone"),
     ],
 )
@@ -307,7 +315,6 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         ({"racks": {"client_conventions": ["ws_az="]}}, ("racks.client_conventions: ", "'ws_az='", "only the key")),
         ({"racks": {"client_ids": {"x*": ""}}}, ("racks.client_ids: ", "'x*' has an empty rack")),
         ({"leading": {"protocols": ["range", "stream"]}}, ("leading.protocols: ", "'stream' is Kafka Streams")),
-        ({"leading": {"cooperative_protocols": ["stream"]}}, ("'stream' is Kafka Streams",)),
         ({"groups": "a,a"}, ("groups: 'a' is listed twice; keep one",)),
         *(
             (
@@ -344,7 +351,7 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
         (_policy(min_saving="x"), "policy.min_saving: must be a number, got 'x'"),
         (_policy(mode=5), "policy.mode: must be 'act' or 'propose', got 5"),
         (_policy(min_saving=7), "policy.min_saving: must be less than or equal to 1, got 7"),
-        ({"traffic": {"enabled": "maybe"}}, "traffic.enabled: must be true or false, got 'maybe'"),
+        ({"traffic": {"replication": "maybe"}}, "traffic.replication: must be true or false, got 'maybe'"),
         ({"pipeline": {"states_topic": ""}}, "pipeline.states_topic: must not be empty, got ''"),
         ({"kafka": 5}, "kafka: must be a map, got a number"),
         ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a string; expected Spark's keys and values, e.g. "),

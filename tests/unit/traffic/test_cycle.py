@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.cluster.wire import Wire
+from samerack.election.leadership_state import NOTHING, Tenure, Tenures
 from samerack.election.messages import observe
-from samerack.election.tenure import NOTHING, Tenure, Tenures
 from samerack.settings.all_settings import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll

@@ -8,8 +8,7 @@ from typing import Final
 import pytest
 
 from samerack.cluster.racks import MemberRack
-from samerack.election.leadership_state import LeadershipState
-from samerack.election.tenure import Tenures
+from samerack.election.leadership_state import LeadershipState, Tenures
 from samerack.protocol.values import from_pairs
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, LogExtent, begin

@@ -13,8 +13,8 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Question, RawRequest
+from samerack.election.leadership_state import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.election.messages import observe
-from samerack.election.tenure import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import replication
 from samerack.traffic.broker_poller import CycleState

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
-from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits, TrafficCollector, topic_names
+from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits, TrafficCollector
 from samerack.traffic.snapshot import FlowKey, GroupTraffic
 from tests import effort
 from tests.unit.agent.measured import A, B, flow, group, publish, reports, snapshot
@@ -64,12 +64,6 @@ def test_a_group_that_comes_back_continues() -> None:
     assert counters.series({"a": (11.0,)}) == {"a": (7.0,), OTHER: (4.0,)}
 
 
-def test_what_the_settings_leave_out_is_other() -> None:
-    """A topic has its name, or that of all that have none."""
-    names = topic_names(("*", "!tmp-*"))
-    assert [names(topic) for topic in ("orders", "tmp-1", "orders")] == ["orders", OTHER, "orders"]
-
-
 STEPS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 9), max_size=6), max_size=12)
 
 
@@ -110,8 +104,8 @@ def test_a_week_of_short_lived_groups_leaves_nothing_behind() -> None:
     ledger = Ledger(shown.prices, roles=dict, own_share=lambda _group: 0.5)
     shown.board.listen(ledger.take)
     registry, limits = CollectorRegistry(), SeriesLimits.of(3000)
-    registry.register(TrafficCollector(shown.board, limits=limits, topics=topic_names()))
-    registry.register(MoneyCollector(shown, ledger, limits=limits, topics=topic_names()))
+    registry.register(TrafficCollector(shown.board, limits=limits))
+    registry.register(MoneyCollector(shown, ledger, limits=limits))
     registry.register(BillCollector(shown, limits=limits))
     template = group("always", flows=[flow(A, B, 1000)])
     series: list[int] = []

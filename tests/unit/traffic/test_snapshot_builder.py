@@ -19,7 +19,7 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, CycleState, GroupReading
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.curve import LogExtent, begin
-from samerack.traffic.metrics import SeriesLimits, TrafficCollector, topic_names
+from samerack.traffic.metrics import SeriesLimits, TrafficCollector
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.probe import Served
 from samerack.traffic.snapshot import BlindSpot, GroupTraffic, LowerBound, TrafficSnapshot
@@ -156,7 +156,7 @@ def test_the_best_share_of_a_group_without_racks_is_unknown(rack: MemberRack, op
     board, registry = TrafficBoard(), CollectorRegistry()
     board.publish(snapshot, [])
     limits = SeriesLimits(flows=9, topics=9, groups=9, pairs=9)
-    registry.register(TrafficCollector(board, limits=limits, topics=topic_names()))
+    registry.register(TrafficCollector(board, limits=limits))
     series = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
     found = [line for line in series if line.startswith("samerack_optimal_ratio")]
     assert found == ([] if optimal is None else [f'samerack_optimal_ratio{{group="g"}} {optimal}'])

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry
 
-from samerack.election.leadership_state import LeadershipState
-from samerack.election.tenure import EVERYTHING, NOTHING, Tenures
+from samerack.election.leadership_state import EVERYTHING, NOTHING, LeadershipState, Tenures
 from samerack.settings.loading import load
 from samerack.traffic import watch as watch_module
 from samerack.traffic.board import TrafficBoard

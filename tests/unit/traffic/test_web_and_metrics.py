@@ -18,7 +18,7 @@ from samerack.agent.web.server import WebServer
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.gaps import failed, merged, refused
-from samerack.traffic.metrics import OTHER, SeriesLimits, TrafficCollector, TrafficMetrics, topic_names
+from samerack.traffic.metrics import OTHER, SeriesLimits, TrafficCollector, TrafficMetrics
 from samerack.traffic.snapshot import (
     Family,
     Flow,
@@ -213,7 +213,7 @@ def _by_topic(name: str, max_topics: int) -> dict[str, float]:
     """The series of a metric by topic, with this bound."""
     registry, board = CollectorRegistry(), TrafficBoard()
     limits = SeriesLimits(flows=1, topics=max_topics, groups=1, pairs=1)
-    registry.register(TrafficCollector(board, limits=limits, topics=topic_names()))
+    registry.register(TrafficCollector(board, limits=limits))
     board.publish(snapshot(), [])
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {one.labels["topic"]: one.value for family in families for one in family.samples if one.name == name}
@@ -243,7 +243,7 @@ def test_metrics_show_one_publication() -> None:
     registry, board = CollectorRegistry(auto_describe=True), TrafficBoard()
     metrics = TrafficMetrics(registry)
     limits = SeriesLimits(flows=1, topics=9, groups=1, pairs=1)
-    registry.register(TrafficCollector(board, limits=limits, topics=topic_names()))
+    registry.register(TrafficCollector(board, limits=limits))
     metrics.polled(0.1)
     metrics.failed(Family.LOG_DIRS)
     metrics.failed(None)

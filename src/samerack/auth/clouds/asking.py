@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from samerack.auth.bearer import Token, TokenError
+from samerack.auth.identities import Token, TokenError
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
 
 METADATA_SECONDS: Final = 1.0

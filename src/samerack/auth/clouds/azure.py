@@ -14,7 +14,6 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from samerack.auth import identities
-from samerack.auth.bearer import Token, TokenError
 from samerack.auth.clouds.asking import (
     METADATA_SECONDS,
     SECONDS,
@@ -25,7 +24,7 @@ from samerack.auth.clouds.asking import (
     reason_of,
     secure,
 )
-from samerack.auth.identities import AzureManagedIdentity, AzureWorkloadIdentity
+from samerack.auth.identities import AzureManagedIdentity, AzureWorkloadIdentity, Token, TokenError
 
 CURE: Final = (
     f"check that the identity has a data role (docs/clouds.md), that kafka.{identities.SCOPE} is what the brokers "

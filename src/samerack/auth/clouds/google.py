@@ -13,9 +13,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from samerack.auth.bearer import Token, TokenError
 from samerack.auth.clouds.asking import METADATA_SECONDS, asked, bearer, check_clock, line, reason_of, secure
-from samerack.auth.identities import GoogleIdentity
+from samerack.auth.identities import GoogleIdentity, Token, TokenError
 from samerack.common.fetching import HttpAnswer
 
 CURE: Final = (

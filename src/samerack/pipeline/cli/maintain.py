@@ -26,8 +26,8 @@ def maintain(
 ) -> None:
     """Delete days past their time, make large files of small ones, and delete files that no table needs any more.
 
-    Run it once a day or so; the stream may go on meanwhile. How many days each table keeps and how long old files stay:
-    pipeline.traffic_days, states_days, quarantine_days and vacuum_hours.
+    Run it once a day or so; the stream may go on meanwhile. How many days tables keep: pipeline.traffic_days and
+    pipeline.states_days; quarantine keeps 30. Files that no table needs stay for a week.
 
     Begin with: samerack pipeline maintain -s pipeline.tables=FOLDER
     """

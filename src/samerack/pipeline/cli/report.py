@@ -15,8 +15,8 @@ from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline.cli.spark import need_spark, progress_shown
 from samerack.settings.flags import settings_from
+from samerack.settings.measuring import price_table
 from samerack.settings.options import ConfigOption, SetOption
-from samerack.settings.prices import price_table
 
 if TYPE_CHECKING:
     from samerack.pipeline.report.fleet_report import FleetReport

@@ -17,8 +17,8 @@ from samerack.pipeline.whatif_group import MOVE, Questions
 from samerack.pipeline.whatif_show import Failure, KindOfChange, WhatIf, WhatIfChange, WhatIfTotals, show, to_json
 from samerack.settings.all_settings import Settings
 from samerack.settings.flags import settings_from
+from samerack.settings.measuring import price_table
 from samerack.settings.options import ConfigOption, SetOption
-from samerack.settings.prices import price_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH
-from samerack.common.pages import environment
 from samerack.pipeline.report import plots
 from samerack.pipeline.report.fleet_report import FleetReport, Pair
 
@@ -76,7 +75,7 @@ def _lasting(seconds: float) -> str:
 
 
 def _environment() -> Environment:
-    made = environment("pipeline")
+    made = words.page_environment("pipeline")
     made.filters["span"] = _lasting
     made.filters["number"] = lambda count: f"{count:,}"
     made.filters["minute"] = lambda moment: f"{moment:%Y-%m-%d %H:%M}"

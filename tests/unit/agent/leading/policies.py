@@ -17,7 +17,7 @@ from samerack.agent.policy import (
 from samerack.assignors.problem import Cost
 from samerack.settings.policy import PolicyRules, WindowSettings
 
-RULES = PolicyRules(max_per_hour=100, max_pause_seconds=0.0, unmeasured_seconds=0.0)
+RULES = PolicyRules(max_per_hour=100, max_pause_seconds=0.0)
 MIDNIGHT = 1_800_057_600.0  # 2027-01-16 00:00 UTC
 RACKS_CHANGED = Changes(topics=("orders",))
 NIGHT = WindowSettings(cron="0 2 * * *", minutes=120)

@@ -24,9 +24,7 @@ from tests.unit.cluster.scripted_broker import ScriptedBroker
 
 def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLeader:
     """The agent's thread for one group of that broker."""
-    settings = Settings.model_validate(
-        {"kafka": {"bootstrap.servers": broker.address}, "watch": {"group_seconds": 0.2}}
-    )
+    settings = Settings.model_validate({"kafka": {"bootstrap.servers": broker.address}})
     watch = ClusterWatch(  # not started: nothing is known of topics, and nothing is planned
         Wire(for_kafka_python(settings.kafka)),
         pause=1.0,

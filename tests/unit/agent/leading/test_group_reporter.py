@@ -123,7 +123,7 @@ def test_a_poll_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_beg
     """Such a poll shows Stable, before or after the rebalance: moves were reported as "not known; 0 of 9 moved"."""
     now = 100.0
     events = EventLog()
-    tracker = RebalanceTracker(events, cooperative=(), clock=lambda: now)
+    tracker = RebalanceTracker(events, clock=lambda: now)
     observer = RebalanceObserver(tracker.of("orders"), leading=LEADING, clock=lambda: now)
     observer.rejoins(expected=False)
     observer.joined(7)

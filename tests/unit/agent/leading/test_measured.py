@@ -58,16 +58,6 @@ def test_what_crosses_racks_is_by_the_brokers_that_serve() -> None:
     ("flags", "prices", "parts"),
     [
         (
-            {"policy": {"min_saving_bytes_per_second": 1}, "traffic": {"enabled": False}},
-            "aws",
-            ("policy.min_saving_bytes_per_second: needs measured bytes", "traffic.enabled"),
-        ),
-        (
-            {"policy": {"groups": {"o-*": {"min_saving_dollars_per_day": 1}}}, "traffic": {"enabled": False}},
-            "aws",
-            ("policy.groups.o-*.min_saving_dollars_per_day: needs", "traffic.enabled"),
-        ),
-        (
             {"policy": {"groups": {"o-*": {"min_saving_dollars_per_day": 1}}}},
             "azure",
             ("policy.groups.o-*.min_saving_dollars_per_day: ", "Azure's prices", "min_saving_bytes_per_second"),
@@ -85,7 +75,7 @@ def test_what_can_be_checked_is_accepted() -> None:
     """Measured bytes, and dollars if bytes cost something, are accepted; so is neither."""
     check({"policy": {"min_saving_bytes_per_second": 1, "min_saving_dollars_per_day": 1}})
     check({"policy": {"min_saving_bytes_per_second": 1}}, "azure")
-    check({"traffic": {"enabled": False}}, "azure")
+    check({}, "azure")
 
 
 # shares of measured bytes, not of the rounded weights that planning makes of them

@@ -176,7 +176,7 @@ def test_a_saving_by_rounded_weights_alone_is_below_the_least() -> None:
 
 def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
     """Without measured bytes the share decides after a wait; the wait restarts when they are missing again."""
-    run = Decisions(rules=ruled(min_saving_bytes_per_second=400.0, unmeasured_seconds=600.0))
+    run = Decisions(rules=ruled(min_saving_bytes_per_second=400.0))
     waits = run.decide(condition(50), after=5)
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.NOT_MEASURED, MIDNIGHT + 605)
     assert run.decide(condition(50), after=599).reason is Reason.NOT_MEASURED

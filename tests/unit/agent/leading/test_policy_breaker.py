@@ -192,7 +192,6 @@ ANY_RULES = st.builds(
     mode=st.sampled_from(["act", "propose"]),
     min_saving=st.sampled_from([0.0, 0.05]),
     min_saving_bytes_per_second=st.sampled_from([0.0, 200.0]),
-    unmeasured_seconds=st.sampled_from([0.0, 600.0]),
     burst=st.integers(1, 4),
     refill_seconds=st.floats(1.0, 300.0),
     max_per_hour=st.integers(1, 6),

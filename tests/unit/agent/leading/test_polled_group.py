@@ -13,7 +13,6 @@ def test_the_agent_is_none_of_the_others_while_its_first_join_group_is_parked() 
     consumer, agent = member("c1"), member("samerack-1", instance_id="samerack")
     parts = MagicMock()
     parts.clock.return_value = 0.0
-    parts.settings.watch.group_seconds = 1.0
     parts.reporter.role, parts.admission.full = OUTSIDE, ""
     membership = SimpleNamespace(
         member_id="",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from samerack.settings.pod import PodSettings
+from samerack.settings.leading import PodSettings
 from tests.clouds.http_server import Answer, Asked, Server
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -57,13 +57,19 @@ class ApiServer(Server):
         """Its address."""
         return super().url.replace("http:", "https:")
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which Kubernetes says in each pod where its server is."""
+        host, _, port = self.url.removeprefix("https://").partition(":")
+        return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+
     def give_token(self, token: str) -> None:
         """Put a token where the pod reads it."""
         (self.account / "token").write_text(token, encoding="utf-8")
 
     def settings(self, **more: Any) -> PodSettings:
         """Settings of a pod with this account in this cluster."""
-        given = {"sources": ("kubernetes",), "kubernetes_url": self.url, "kubernetes_account": str(self.account)}
+        given = {"sources": ("kubernetes",), "kubernetes_account": str(self.account)}
         return PodSettings.model_validate({**given, **more})
 
     def answer(self, asked: Asked) -> Answer:

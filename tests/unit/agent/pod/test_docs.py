@@ -10,9 +10,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from samerack.agent.pod.local import LABEL_VARIABLE
 from samerack.cli.main import app
+from samerack.settings.leading import PodSettings
 from samerack.settings.loading import load
-from samerack.settings.pod import PodSettings
 from tests.docs import ROOT, Command, blocks
 from tests.unit.agent.pod.api_server import ApiServer
 
@@ -51,7 +52,7 @@ def test_the_variables_of_the_page_are_those_of_the_settings() -> None:
     ]
     settings = PodSettings()
     path = f"metadata.labels['{settings.label}']"
-    assert fields == [(settings.rack_variable, path), (settings.label_variable, path)]
+    assert fields == [(settings.rack_variable, path), (LABEL_VARIABLE, path)]
 
 
 def test_the_rules_of_the_page_are_enough(api: ApiServer) -> None:

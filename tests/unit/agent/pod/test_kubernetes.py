@@ -21,7 +21,7 @@ NODE = {"NODE_NAME": "node-1"}
 
 def reason(api: ApiServer, environment: dict[str, str], **more: Any) -> str:
     """The answer of the source if it does not know the rack."""
-    found = own_rack(api.settings(**more), environment)
+    found = own_rack(api.settings(**more), {**api.environment, **environment})
     assert found.rack is None
     return found.answers[0].detail
 
@@ -44,7 +44,7 @@ def reason(api: ApiServer, environment: dict[str, str], **more: Any) -> str:
 )
 def test_two_questions_at_most(api: ApiServer, environment: dict[str, str], questions: list[str]) -> None:
     """Node name, pod name or address, as the downward API gives it, leads to the node's zone in two requests."""
-    found = own_rack(api.settings(zones={"zone-1": "rack-a"}), environment)
+    found = own_rack(api.settings(zones={"zone-1": "rack-a"}), {**api.environment, **environment})
     assert (found.rack, found.source) == ("rack-a", "kubernetes")
     assert [one.path for one in api.asked] == questions
 
@@ -53,7 +53,7 @@ def test_a_pods_own_label_spares_the_node(api: ApiServer) -> None:
     """From Kubernetes 1.35 on the pod has the label itself, so that no permission on nodes is needed."""
     api.pods["shop", "orders-1"].labels[ZONE] = "zone-own"
     api.rules = {("get", "pods", "shop")}
-    assert own_rack(api.settings(), {"POD_NAME": "orders-1"}).rack == "zone-own"
+    assert own_rack(api.settings(), {**api.environment, "POD_NAME": "orders-1"}).rack == "zone-own"
 
 
 def test_a_token_that_was_replaced_is_read_again(api: ApiServer) -> None:
@@ -61,7 +61,7 @@ def test_a_token_that_was_replaced_is_read_again(api: ApiServer) -> None:
     api.token = "second"  # noqa: S105 - of nothing real
     assert "rejects this service account (401): Unauthorized" in reason(api, NODE)
     api.give_token("second")
-    assert own_rack(api.settings(), NODE).rack == "zone-1"
+    assert own_rack(api.settings(), {**api.environment, **NODE}).rack == "zone-1"
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_a_refusal_names_the_rule_that_is_missing(
         ({"POD_NAME": "gone"}, {}, "pod shop/gone does not exist; set NODE_NAME with the downward API"),
         ({"NODE_NAME": "gone"}, {}, "node 'gone' does not exist"),
         ({"NODE_NAME": "bare"}, {}, f"node bare has no label {ZONE}"),
-        (NODE, {"kubernetes_url": "https://127.0.0.1:1"}, "Connection refused"),
+        ({**NODE, "KUBERNETES_SERVICE_PORT": "1"}, {}, "Connection refused"),
         (NODE, {"kubernetes_account": "/nowhere"}, "automountServiceAccountToken: true"),
-        (NODE, {"kubernetes_url": ""}, "this is not a pod; set pod.kubernetes_url"),
+        ({**NODE, "KUBERNETES_SERVICE_HOST": ""}, {}, "this is not a pod; set it and KUBERNETES_SERVICE_PORT"),
     ],
 )
 def test_each_failure_is_reported(api: ApiServer, environment: dict[str, str], more: dict[str, str], part: str) -> None:
@@ -106,16 +106,9 @@ def test_each_failure_is_reported(api: ApiServer, environment: dict[str, str], m
 def test_only_the_clusters_own_ca_is_trusted(api: ApiServer, tmp_path: Path) -> None:
     """A server with the certificate of another CA gets no token."""
     with ApiServer(tmp_path, certify(tmp_path)) as other:
-        answer = reason(api, NODE, kubernetes_url=other.url)
+        answer = reason(api, {**NODE, **other.environment})
         assert "its certificate is not trusted" in answer
         assert other.asked == []
-
-
-def test_in_a_pod_the_server_is_where_kubernetes_says(api: ApiServer) -> None:
-    """KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT give the server's address."""
-    host, _, port = api.url.removeprefix("https://").partition(":")
-    environment = {**NODE, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-    assert own_rack(api.settings(kubernetes_url=""), environment).rack == "zone-1"
 
 
 # members
@@ -124,7 +117,7 @@ def test_in_a_pod_the_server_is_where_kubernetes_says(api: ApiServer) -> None:
 def asking(api: ApiServer, outcomes: list[str] | None = None, **more: Any) -> PodRacks:
     """The racks of pods, not started: tests poll."""
     found = outcomes if outcomes is not None else []
-    return PodRacks(api.settings(**more), asked=found.append, environment={})
+    return PodRacks(api.settings(**more), asked=found.append, environment=api.environment)
 
 
 def racks_of(racks: PodRacks, *hosts: str) -> list[str | None]:

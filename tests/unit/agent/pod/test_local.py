@@ -15,8 +15,8 @@ from samerack.agent.pod.local import labels
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.pod.source_answers import OwnRack, rack_of
 from samerack.settings.all_settings import Settings
+from samerack.settings.leading import PodSettings
 from samerack.settings.measuring import TrafficSettings
-from samerack.settings.pod import PodSettings
 from tests.clouds.http_server import Answer, Asked, Server
 
 _LABELS = """app="orders"
@@ -175,14 +175,13 @@ def found(answers: Answers, **settings: object) -> OwnRack:
         return own_rack(PodSettings.model_validate({"sources": ["cloud"], **settings}), {})
 
 
-@pytest.mark.parametrize("cloud", ["auto", "named"])
 @pytest.mark.parametrize(
     ("provider", "answers", "rack"),
     [("aws", aws, "us-east-1a"), ("google-cloud", google, "us-central1-f"), ("azure", azure("2"), "westeurope-2")],
 )
-def test_each_provider_has_the_zone(cloud: str, provider: str, answers: Answers, rack: str) -> None:
-    """The zone is that of Kubernetes' node labels there, and the provider does not have to be set."""
-    own = found(answers, cloud=provider if cloud == "named" else "auto")
+def test_each_provider_has_the_zone(provider: str, answers: Answers, rack: str) -> None:
+    """The zone is that of Kubernetes' node labels there, and the provider is found."""
+    own = found(answers)
     assert (own.rack, own.source, own.answers[0].detail) == (rack, "cloud", f"instance metadata of {provider}")
 
 
@@ -194,19 +193,22 @@ def test_aws_has_two_names_for_a_zone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "cloud", "reason"),
+    ("answers", "reason"),
     [
-        (azure(""), "azure", "this machine in westeurope is in no zone"),
-        (lambda *_: (200, ""), "google-cloud", "answers nothing"),
-        (lambda *_: (200, "no JSON"), "azure", "answers without location and zone"),
-        (lambda *_: (403, ""), "aws", "aws: answers 403"),
-        (lambda *_: (404, ""), "auto", "aws: answers 404; google-cloud: answers 404; azure: answers 404"),
-        (lambda *_: (200, "a\nb"), "google-cloud", "is not a valid name"),
+        (azure(""), "this machine in westeurope is in no zone"),
+        (lambda *_: (200, ""), "answers nothing"),
+        (
+            lambda _method, path, _headers: (200, "no JSON") if path.startswith("/metadata/instance/") else (404, ""),
+            "answers without location and zone",
+        ),
+        (lambda *_: (403, ""), "aws: answers 403"),
+        (lambda *_: (404, ""), "aws: answers 404; google-cloud: answers 404; azure: answers 404"),
+        (lambda *_: (200, "a\nb"), "is not a valid name"),
     ],
 )
-def test_what_is_no_zone_is_reported(answers: Answers, cloud: str, reason: str) -> None:
+def test_what_is_no_zone_is_reported(answers: Answers, reason: str) -> None:
     """There is no rack, and the answer says why."""
-    own = found(answers, cloud=cloud)
+    own = found(answers)
     assert own.rack is None
     assert reason in own.answers[0].detail
 
@@ -221,7 +223,8 @@ def test_a_service_that_hangs_costs_a_moment(monkeypatch: pytest.MonkeyPatch) ->
         return 200, "late"
 
     with _Metadata(answers) as server:
-        monkeypatch.setattr(metadata, "_LINK_LOCAL", server.url)
-        settings = PodSettings(sources=("cloud",), cloud="aws")
+        for address in ("_LINK_LOCAL", "_GOOGLE"):
+            monkeypatch.setattr(metadata, address, server.url)
+        settings = PodSettings(sources=("cloud",))
         assert "no answer within 0.05 s" in own_rack(settings, {}).answers[0].detail
         hang.set()

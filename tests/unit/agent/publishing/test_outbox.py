@@ -22,7 +22,7 @@ def numbers(records: list[OutgoingRecord]) -> list[int]:
 
 def test_the_oldest_state_goes_before_any_sample() -> None:
     """The next state has the same content; a sample's bytes are in no other record."""
-    box = Outbox(max_records=3, max_bytes=1_000)
+    box = Outbox(max_bytes=30)
     for number, kind in enumerate((Kind.SAMPLE, Kind.STATE, Kind.STATE)):
         assert box.add(record(number, kind)) == []
     assert numbers(box.add(record(3))) == [1]
@@ -31,9 +31,9 @@ def test_the_oldest_state_goes_before_any_sample() -> None:
     assert (len(box), box.count(Kind.SAMPLE), box.bytes) == (3, 3, 30)
 
 
-def test_bytes_are_bounded_too() -> None:
+def test_a_large_record_takes_the_place_of_several() -> None:
     """Older records are dropped for a large one; one that is larger than the buffer is dropped itself."""
-    box = Outbox(max_records=100, max_bytes=50)
+    box = Outbox(max_bytes=50)
     for number in range(5):
         box.add(record(number))
     assert numbers(box.add(record(5, size=25))) == [0, 1, 2]
@@ -43,7 +43,7 @@ def test_bytes_are_bounded_too() -> None:
 
 def test_what_is_on_its_way_stays() -> None:
     """Records in flight cannot be dropped, so others are."""
-    box = Outbox(max_records=2, max_bytes=1_000)
+    box = Outbox(max_bytes=20)
     box.add(record(0))
     sent = box.take(Kind.SAMPLE, 10)
     assert numbers(box.add(record(1))) == []
@@ -56,7 +56,7 @@ def test_what_is_on_its_way_stays() -> None:
 
 def test_what_did_not_arrive_is_sent_again_in_its_place() -> None:
     """The order is by number, in whatever order records fail."""
-    box = Outbox(max_records=10, max_bytes=1_000)
+    box = Outbox(max_bytes=1_000)
     for number in range(4):
         box.add(record(number))
     sent = box.take(Kind.SAMPLE, 3)

@@ -83,7 +83,7 @@ def test_what_happened_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rebalances of groups that this agent owns, and all its actions, become records once the cluster has a name."""
     monkeypatch.setattr(publisher_module, "_TURN_SECONDS", 0.01)
     monkeypatch.setattr(topics, "_ASK_SECONDS", 0.1)
-    given = load(flags={**FLAGS, "events": {"topic": "happened"}, "traffic": {"enabled": False}}, environment={})
+    given = load(flags={**FLAGS, "events": {"topic": "happened"}}, environment={})
     one = publisher(given, cluster_id="")
     events = EventLog(clock=lambda: 5.0)
     events.listen(one.take_event)
@@ -126,18 +126,10 @@ def test_a_topic_that_is_not_named_has_no_records() -> None:
     assert states._windows.rest() == []
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"events": {"topic": "states"}}, r"events\.topic: is states, like another topic in publishing"),
-        ({"traffic": {"enabled": False}}, r"publishing: .* traffic\.enabled"),
-    ],
-    ids=["events share a topic, whose readers do not know them", "nothing is measured"],
-)
-def test_what_cannot_be_published_is_refused(wrong: dict[str, Any], message: str) -> None:
-    """The message has the key."""
-    with pytest.raises(SettingsError, match=message):
-        publisher(load(flags={**FLAGS, "publishing": TOPICS, **wrong}, environment={}))
+def test_events_have_a_topic_of_their_own() -> None:
+    """A topic that events would share, whose readers do not know them, is refused with the key."""
+    with pytest.raises(SettingsError, match=r"events\.topic: is states, like another topic in publishing"):
+        publisher(load(flags={**FLAGS, "publishing": TOPICS, "events": {"topic": "states"}}, environment={}))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
-from samerack.auth.bearer import TokenError
+from samerack.auth.identities import TokenError
 from samerack.common.errors import RefusedError, SettingsError
 from tests.unit.waiting import LONGEST_SECONDS, until
 
@@ -77,7 +77,7 @@ class Setting:
         self.refuses: KafkaError | None = None
         self.made: list[_Fake] = []
         self.registry = CollectorRegistry()
-        self.outbox = Outbox(max_records=100, max_bytes=10_000)
+        self.outbox = Outbox(max_bytes=10_000)
         self.sender = Sender(
             {"bootstrap.servers": "here:9092", **config},
             topics=TOPICS,
@@ -270,7 +270,7 @@ def _no_token(_: str) -> str:
 )
 def test_what_no_producer_can_be_made_of_is_named(config: dict[str, Any], error: type[Exception], message: str) -> None:
     """A wrong setting, and a first token that is not to be had: the agent does not start, and says why."""
-    outbox, metrics = Outbox(max_records=1, max_bytes=1), PublishingMetrics(CollectorRegistry(), ())
+    outbox, metrics = Outbox(max_bytes=1), PublishingMetrics(CollectorRegistry(), ())
     with pytest.raises(error, match=message):
         Sender(config, topics=TOPICS, outbox=outbox, metrics=metrics)
 
@@ -292,7 +292,7 @@ def test_the_producers_own_settings_win() -> None:
 
 def test_librdkafka_takes_what_we_send() -> None:
     """The mock broker of librdkafka, which creates topics on demand, acknowledges every record."""
-    registry, outbox = CollectorRegistry(), Outbox(max_records=10, max_bytes=10_000)
+    registry, outbox = CollectorRegistry(), Outbox(max_bytes=10_000)
     sender = Sender(
         producer_config(
             {"bootstrap.servers": "127.0.0.1:1"}, {"test.mock.num.brokers": "1", "allow.auto.create.topics": "true"}

@@ -26,7 +26,7 @@ from samerack.agent.streams.service import StreamsService
 from samerack.agent.web.streams import MAX_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
 from samerack.common import pickle_process
-from samerack.events.words import happened, reason
+from samerack.events.event import happened, reason
 from samerack.settings.streams import StreamsSettings
 from tests.parity.streams_cases import random_case
 from tests.streams_http import Endpoint, Json, endpoint, question_of

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from samerack.auth.bearer import TokenError
-from samerack.auth.clouds import aws_credentials
-from samerack.auth.clouds.aws_credentials import find
-from samerack.auth.clouds.sigv4 import Credentials
-from samerack.auth.identities import AwsIdentity
+from samerack.auth.clouds import aws as aws_module
+from samerack.auth.clouds.aws import Credentials, find
+from samerack.auth.identities import AwsIdentity, TokenError
 from tests.clouds.http_server import Answer
 from tests.clouds.servers import Aws
 from tests.unit.auth.clouds.strange import Strange
@@ -215,7 +213,7 @@ def test_an_instance_without_a_role(status: int) -> None:
 
 def test_who_hangs_costs_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that accepts a connection and does not answer is abandoned, after a second; here sooner."""
-    monkeypatch.setattr(aws_credentials, "METADATA_SECONDS", 0.2)
+    monkeypatch.setattr(aws_module, "METADATA_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         text = refused({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{listening.getsockname()[1]}/v1"})
         assert "no answer within 0.2 s" in text

@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from samerack.auth.bearer import Token, TokenError
 from samerack.auth.clouds import azure
-from samerack.auth.identities import AzureManagedIdentity, AzureWorkloadIdentity
+from samerack.auth.identities import AzureManagedIdentity, AzureWorkloadIdentity, Token, TokenError
 from tests.clouds.http_server import Answer
 from tests.clouds.servers import Azure
 from tests.unit.auth.clouds.strange import Strange

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from samerack.auth.bearer import Token, TokenError
 from samerack.auth.clouds import google
-from samerack.auth.identities import GoogleIdentity
+from samerack.auth.identities import GoogleIdentity, Token, TokenError
 from tests.clouds.http_server import Answer
 from tests.clouds.servers import Google
 from tests.unit.auth.clouds.strange import Strange
