@@ -28,7 +28,7 @@ SERVER = f"{SILENT}:9092"
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The lookups of the name SILENT, which wait until the test has ended; others are looked up."""
-    ended, names = threading.Event(), []
+    ended, names, lookups = threading.Event(), list[str](), Lookups()
     real = socket.getaddrinfo
 
     def look_up(host: str, *more: Any, **named: Any) -> Any:
@@ -41,6 +41,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(diagnosis, "_SECONDS", 0.2)
     monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())  # the last test's cause would hold for a minute
+    for module in (connections, diagnosis):  # in the common ones, that of the last test might end only now
+        monkeypatch.setattr(module, "LOOKUPS", lookups)
     yield names
     ended.set()
 
