@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from samerack.agent.leading.assigning import unweighed
-from samerack.agent.leading.group_memory import GroupMemory
+from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
 from samerack.agent.leading.group_requests import GroupRequests
-from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.leading.takeover_controller import TakeoverLock

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.agent.group_status import OBSERVING
-from samerack.agent.leading.group_memory import GroupMemory
+from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.policy.back_off import BackOff
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.cluster.broker_configs import NO_LIMIT

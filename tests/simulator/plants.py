@@ -12,7 +12,6 @@ from unittest import mock
 from samerack.agent.leading import (
     admission,
     assigning,
-    join_metadata,
     leader,
     membership,
     rebalance_evaluator,
@@ -136,7 +135,7 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
         (assigning, "members_without_partitions", _always(be=())),
     ),
     # the agent's own subscription has version 3, which some leaders cannot read
-    "newest-metadata": ((join_metadata, "encode_subscription", _newest),),
+    "newest-metadata": ((membership, "encode_subscription", _newest),),
     # the agent joins groups whose leader gives partitions to members without topics
     "follows-anybody": ((joining, "UNSOUND_PROTOCOLS", frozenset()), (session, "unsound", _always(be=""))),
     # the agent treats members that find a topic one after the other as members that reject plans

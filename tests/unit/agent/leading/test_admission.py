@@ -11,8 +11,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.admission import Admission
-from samerack.agent.leading.group_memory import GroupMemory
-from samerack.agent.leading.group_sizes import KEEP_SECONDS, GroupSizes
+from samerack.agent.leading.group_memory import KEEP_SECONDS, GroupMemory, GroupSizes
 from samerack.agent.leading.prospect import after_leave, prospect
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.broker_configs import NO_LIMIT
