@@ -4,7 +4,7 @@
 
 - State: `polled_group`, `assigning`, `group_memory`, `group_sizes`, `evictions`, `responsibility`, `progress`.
 - Decisions: `admission`, `order`, `rebalance_evaluator`, `takeover`, `takeover_controller`, `prospect`.
-- Effects on the group: `membership`, `consumer_wait`, `initial_rebalance`,
+- Effects on the group: `membership`, `initial_rebalance`,
   `join_position`, `takeover_attempt`, `leaving`.
 - Reports: `group_reporter`, `rebalance_observer`.
 """
