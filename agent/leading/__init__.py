@@ -6,5 +6,5 @@
 - Decisions: `admission`, `order`, `rebalance_evaluator`, `takeover`, `takeover_controller`, `prospect`.
 - Effects on the group: `membership`, `initial_rebalance`,
   `join_position`, `takeover_attempt`, `leaving`.
-- Reports: `group_reporter`, `rebalance_observer`.
+- Reports: `group_reporter`.
 """

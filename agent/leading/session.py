@@ -93,7 +93,7 @@ class Session:
         member = self.member
         self._parts.takeovers.end(member)
         self._parts.evaluator.forget()  # what was decided in the group waits for nothing any more
-        self._reporter.observer.leaves(member=bool(member.member_id) and not member.fenced)
+        self._reporter.leaves(member=bool(member.member_id) and not member.fenced)
         member.leave()
 
     def recover(self) -> None:
@@ -181,7 +181,7 @@ class Session:
         if self._group.stable_at is None or self.member.member_id:
             return
         stable_at, self._group.stable_at = self._group.stable_at, None
-        self._reporter.observer.loses()
+        self._reporter.loses()
         if self._parts.clock() - stable_at < self._parts.settings.leading.session_timeout_seconds / 2:
             self._reporter.log.warning("membership-lost")
             self._parts.admission.back_off.lost()
@@ -230,7 +230,7 @@ class Session:
             KafkaError: The broker refuses the membership.
         """
         view = self._group.view
-        self._reporter.observer.rejoins(expected=view is not None and self._is_expected(view))
+        self._reporter.rejoins(expected=view is not None and self._is_expected(view))
         others = self._group.others
         if others is not None and others.stable and others.protocol:
             self.member.offer(others.protocol)
@@ -368,7 +368,7 @@ class Session:
         if considered:
             if self._parts.takeovers.is_under_way:
                 self._asked = True
-                self._reporter.observer.begins("takeover")
+                self._reporter.begins_rebalance("takeover")
             self._group.forget()
             return 0.0
         if self._parts.position.keep(member, view):
@@ -380,7 +380,7 @@ class Session:
     def _report_return(self) -> None:
         """Report a rebalance if the agent asked the group's leader to reassign partitions given to the agent."""
         if self.member.wants_join and len(self.member.assigned):
-            self._reporter.observer.begins("gives partitions back")
+            self._reporter.begins_rebalance("gives partitions back")
 
     def _take_over(self) -> float:
         """Run a turn of a takeover: its rebalances end like others, with the takeover's steps in between."""

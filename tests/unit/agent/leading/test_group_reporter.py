@@ -11,7 +11,6 @@ from samerack.agent.group_status import FOLLOWING, OBSERVING, WAITING
 from samerack.agent.group_status import LEADING as LEADS
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
-from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Changes, Decision, Reason
 from samerack.cluster.group import GroupView
@@ -19,7 +18,6 @@ from samerack.cluster.racks import NO_HOSTS
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.protocol.values import from_pairs
-from samerack.settings.all_settings import Settings
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
@@ -106,7 +104,6 @@ def test_why_nobody_is_evicted_is_shown_until_the_agent_leads() -> None:
 
 # rebalances, with polls that are answered in the middle of one
 
-LEADING = Settings(kafka={"bootstrap.servers": "h:1"}).leading
 CLUSTER = cluster(t=[[1], [2], [3]])
 
 
@@ -124,18 +121,22 @@ def test_a_poll_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_beg
     now = 100.0
     events = EventLog()
     tracker = RebalanceTracker(events, cooperative=(), clock=lambda: now)
-    observer = RebalanceObserver(tracker.of("orders"), leading=LEADING, clock=lambda: now)
-    observer.rejoins(expected=False)
-    observer.joined(7)
+    reporter = replace(reporter_of(events=events), rebalances=tracker.of("orders"), clock=lambda: now)
+
+    def sees(view: GroupView) -> None:
+        reporter.publish(view, first=False, condition=None, cluster=CLUSTER, hosts=NO_HOSTS, policy_status=CLOSED)
+
+    reporter.rejoins(expected=False)
+    reporter.joined(generation=7, leader="one")
     for _ in range(2):
-        observer.sees(BEFORE, condition=None, cluster=CLUSTER)
-    observer.begins("racks-changed")
-    observer.rejoins(expected=False)
+        sees(BEFORE)
+    reporter.begins_rebalance("racks-changed")
+    reporter.rejoins(expected=False)
     now += 3.0  # the members' heartbeats
-    observer.sees(BEFORE, condition=None, cluster=CLUSTER)
-    observer.sees(AFTER, condition=None, cluster=CLUSTER)
-    observer.joined(8)
+    sees(BEFORE)
+    sees(AFTER)
+    reporter.joined(generation=8, leader="one")
     for _ in range(2):
-        observer.sees(AFTER, condition=None, cluster=CLUSTER)
+        sees(AFTER)
     recorded = [(event.generation, event.reason, event.moved) for event in reversed(events.latest())]
     assert recorded == [(7, "joined", None), (8, "racks-changed", 1)]
