@@ -15,13 +15,13 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
+from samerack.agent.leading.admission import after_leave
 from samerack.agent.leading.assigning import NoConsumersError
 from samerack.agent.leading.group_requests import RequestStatus
 from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.progress import Progress
-from samerack.agent.leading.prospect import after_leave
 from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from samerack.agent.leading.admission import Admission, no_reason
+from samerack.agent.leading.admission import Admission, after_leave, no_reason
 from samerack.agent.leading.assigning import Assigning, Weigh, unweighed
 from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.join_position import JoinPosition
-from samerack.agent.leading.prospect import after_leave
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.metrics import Metrics

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading.admission import is_settled
+from samerack.agent.leading.admission import is_settled, prospect
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.prospect import prospect
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.client import connect
