@@ -27,8 +27,8 @@ from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action
+from samerack.agent.policy.back_off import PlanRecord
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.agent.policy.plan_health import PlanRecord
 from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
 from samerack.cluster.group_member import EndedError
