@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from samerack.agent.group_status import GroupStatus
-from samerack.agent.web.body import JSON, refusal
+from samerack.agent.web.guard import JSON, refusal
 from samerack.events import MAX_ASKED, Kind
 from samerack.events.event import all_to_json
 from samerack.reporting import findings, group_history, group_lag, host_racks, report

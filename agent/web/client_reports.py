@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from samerack.agent.web.body import BodyReader, RequestError, refusal
-from samerack.agent.web.guard import refused_change
+from samerack.agent.web.guard import BodyReader, RequestError, refusal, refused_change
 from samerack.traffic.snapshot import ObservedMember
 from samerack.traffic.statistics import MAX_BYTES, MeasuredElsewhereError, StatisticsError
 

@@ -17,8 +17,7 @@ from starlette.routing import Route
 
 from samerack.agent.streams.context import NoPlanError
 from samerack.agent.streams.service import StreamsService
-from samerack.agent.web.body import JSON, BodyReader, RequestError, refusal
-from samerack.agent.web.guard import refused_change
+from samerack.agent.web.guard import JSON, BodyReader, RequestError, refusal, refused_change
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 _AT_ONCE: Final = 2
