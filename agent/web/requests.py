@@ -1,8 +1,9 @@
 """Endpoints with which programs on this machine ask the leader of one group to do something, and see how it stands.
 
-`POST /v1/requests` asks the agent to leave a group, to pause in it, or to resume; `POST /v1/takeover` to take over as its
-leader. `GET` returns what is in force, or the progress. POST accepts only programs on this machine (`agent.web.guard`)
-that send the content type of JSON, which a page of another origin may not send without a preflight request.
+`POST /v1/requests` asks the agent to leave a group, to pause in it, or to resume; `POST /v1/takeover` to take over as
+its leader. `GET` returns what is in force, or the progress. POST accepts only programs on this machine
+(`agent.web.guard`) that send the content type of JSON, which a page of another origin may not send without a preflight
+request.
 """
 
 from __future__ import annotations
