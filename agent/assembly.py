@@ -21,7 +21,7 @@ from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
-from samerack.agent.publishing.topic_names import topics_of
+from samerack.agent.publishing.outbox import topics_of
 from samerack.agent.streams.board import StreamsBoard
 from samerack.agent.streams.client_racks import client_racks
 from samerack.agent.streams.metrics import StreamsMetrics
