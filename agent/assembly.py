@@ -22,11 +22,9 @@ from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
 from samerack.agent.publishing.outbox import topics_of
-from samerack.agent.streams.board import StreamsBoard
-from samerack.agent.streams.client_racks import client_racks
 from samerack.agent.streams.metrics import StreamsMetrics
-from samerack.agent.streams.reporter import StreamsReporter
-from samerack.agent.streams.service import StreamsService
+from samerack.agent.streams.reporter import StreamsBoard, StreamsReporter
+from samerack.agent.streams.service import StreamsService, client_racks
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller

@@ -13,9 +13,8 @@ from urllib.parse import quote
 from uuid import UUID
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.streams.board import StreamsBoard
 from samerack.agent.streams.metrics import StreamsMetrics
-from samerack.agent.streams.reporter import StreamsReporter
+from samerack.agent.streams.reporter import StreamsBoard, StreamsReporter
 from samerack.agent.streams.service import StreamsService
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page

@@ -19,9 +19,8 @@ from structlog.testing import capture_logs
 from lab.sandbox.admin import wait_until
 from samerack.agent.metrics import Metrics
 from samerack.agent.streams import service as service_module
-from samerack.agent.streams.board import MAX_APPLICATIONS
 from samerack.agent.streams.context import MAX_TEXT, NoPlanError
-from samerack.agent.streams.outcome import ERRORS
+from samerack.agent.streams.reporter import ERRORS, MAX_APPLICATIONS
 from samerack.agent.streams.service import StreamsService
 from samerack.agent.web.api import MAX_QUESTION_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
