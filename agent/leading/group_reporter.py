@@ -16,13 +16,12 @@ import structlog
 from samerack.agent.group_status import FENCED, FOLLOWING, INSIDE, OBSERVING, OUTSIDE, WAITING, GroupStatus
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.membership import HEARTBEAT_SECONDS
-from samerack.agent.leading.rebalance_evaluator import PolicyStatus
+from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy import Action, Decision, GroupCondition, Reason
+from samerack.agent.policy import Action, Breaker, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.agent.policy.requests import RebalanceRequest
 from samerack.cluster.group import EMPTY_STATES, GroupView
-from samerack.cluster.racks import Hosts
 from samerack.cluster.refusals import explained
 from samerack.cluster.view import SettledCluster
 from samerack.common.words import when
@@ -48,6 +47,7 @@ class GroupReporter:
 
     group: str
     settings: Settings
+    evaluator: RebalanceEvaluator
     metrics: Metrics
     events: EventLog
     rebalances: Rebalances | None = None
@@ -242,9 +242,8 @@ class GroupReporter:
         else:
             self.metrics.suppressed(self.group, decision.reason.value)
 
-    def broken(self, policy_status: PolicyStatus) -> None:
+    def broken(self, breaker: Breaker) -> None:
         """Report that the breaker has opened (also again after a failed trial) or closed."""
-        breaker = policy_status.breaker
         if breaker.opened == self._broken:
             return
         self._broken = breaker.opened
@@ -340,22 +339,14 @@ class GroupReporter:
 
     # its status
 
-    def publish(  # noqa: PLR0913 - a status has this many inputs
-        self,
-        view: GroupView,
-        *,
-        first: bool,
-        condition: GroupCondition | None,
-        cluster: SettledCluster,
-        hosts: Hosts,
-        policy_status: PolicyStatus,
-    ) -> None:
+    def publish(self, view: GroupView, *, first: bool, condition: GroupCondition | None) -> None:
         """Publish the group's status, by a view without the agent, which is to lead the group next if it is `first`."""
-        decision = policy_status.decision
+        evaluator, cluster = self.evaluator, self.evaluator.watch.cluster
+        decision, breaker = evaluator.decision, evaluator.breaker
         self.stable = view if view.stable else self.stable
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
         self._record_view(view, condition=condition, cluster=cluster)
-        members = placed(members_of_view(view, self.settings.racks, hosts), cluster.racks)
+        members = placed(members_of_view(view, self.settings.racks, evaluator.hosts), cluster.racks)
         warnings = rack_warnings([member.rack.named for member in members], self.settings.racks, cluster.racks)
         if warnings != self._warned:
             for warning in warnings:
@@ -373,14 +364,14 @@ class GroupReporter:
                 partitions=sum(len(member.assigned) for member in view.members) if view.stable else None,
                 cross_rack=condition.present.known_partitions_across if condition is not None else None,
                 possible_cross_rack=condition.possible.known_partitions_across if condition is not None else None,
-                budget=policy_status.tokens,
-                mode=policy_status.mode,
+                budget=evaluator.tokens,
+                mode=evaluator.mode,
                 waits=decision.reason.value if decision is not None and waits else "",
                 waits_until=decision.until if decision is not None else None,
-                breaker_open=policy_status.breaker.opened is not None,
-                breaker_cause=policy_status.breaker.cause,
-                saved_bytes_per_second=policy_status.saved_bytes_per_second,
-                saved_dollars_per_day=policy_status.saved_dollars_per_day,
+                breaker_open=breaker.opened is not None,
+                breaker_cause=breaker.cause,
+                saved_bytes_per_second=evaluator.saved_bytes_per_second,
+                saved_dollars_per_day=evaluator.saved_dollars_per_day,
                 why=self._why(self.role),
                 paused=self.paused(),
                 returned=self.returned(view) if self.role == FOLLOWING else "",

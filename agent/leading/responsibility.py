@@ -206,7 +206,7 @@ class Responsibility:
             self._remove(own)
         elif view.state in EMPTY_STATES and self._parts.admission.admits(view):
             self._reporter.become(WAITING)
-        self._parts.publish(replace(view, members=()), first=False, condition=None)
+        self._reporter.publish(replace(view, members=()), first=False, condition=None)
         return False
 
     def _remove(self, own: Iterable[MemberView]) -> None:

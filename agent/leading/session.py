@@ -309,7 +309,7 @@ class Session:
         self._ask_for_commits()
         if news:
             self._reporter.decided(decision)
-        self._reporter.broken(self._parts.evaluator.policy_status)
+        self._reporter.broken(self._parts.evaluator.breaker)
         if decision.action is Action.REBALANCE:
             self._group.forget()
             self._asked = True
@@ -329,7 +329,7 @@ class Session:
         generation = self.member.generation_id
         evaluation, anew = self._parts.evaluator.evaluate(others, leading=leading, generation=generation)
         if anew:
-            self._parts.publish(others, first=leading, condition=self._parts.evaluator.condition)
+            self._reporter.publish(others, first=leading, condition=self._parts.evaluator.condition)
         return evaluation
 
     def _ask_for_commits(self) -> None:

@@ -18,8 +18,8 @@ from typing import Final
 
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.progress import Gain
-from samerack.agent.leading.rebalance_evaluator import Evaluation, PolicyStatus
-from samerack.agent.policy import Action, Decision, Reason
+from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
+from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.cluster.group import EAGER, GroupView, MemberView
 from samerack.cluster.joining import foreign
 from samerack.cluster.member_order import ahead, places_share
@@ -123,9 +123,10 @@ def longest_pause(rejoin_seconds: float | None) -> float | None:
     return None if rejoin_seconds is None else 2 * rejoin_seconds + HELD_SECONDS + _BEGIN_SECONDS
 
 
-def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus, rejoin_seconds: float | None) -> Gain:
+def gain_of(
+    view: GroupView, condition: GroupCondition, evaluator: RebalanceEvaluator, rejoin_seconds: float | None
+) -> Gain:
     """Return what a takeover would gain and cost; `rejoin_seconds` is how long the members took to rejoin recently."""
-    condition = evaluation.condition
     now, then = condition.shares
     return Gain(
         members=len(view.members) - 1,
@@ -133,8 +134,8 @@ def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus
         cross_rack_then=condition.possible.known_partitions_across,
         share_now=now,
         share_then=then,
-        saved_bytes_per_second=policy_status.saved_bytes_per_second,
-        saved_dollars_per_day=policy_status.saved_dollars_per_day,
+        saved_bytes_per_second=evaluator.saved_bytes_per_second,
+        saved_dollars_per_day=evaluator.saved_dollars_per_day,
         rejoin_seconds=rejoin_seconds,
         held_seconds_at_most=HELD_SECONDS,
         pause_seconds_at_most=longest_pause(rejoin_seconds),

@@ -201,7 +201,7 @@ class TakeoverController:
         if not asked and not self._is_due():
             return False
         dry_run = asked and progress.dry_run
-        gain = gain_of(view, evaluation, self.evaluator.policy_status, self._rejoin_seconds)
+        gain = gain_of(view, evaluation.condition, self.evaluator, self._rejoin_seconds)
         parties = parties_of(member)
         decision = self.evaluator.dry_run(evaluation)
         reason = (

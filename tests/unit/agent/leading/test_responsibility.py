@@ -11,10 +11,8 @@ import pytest
 from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.parts import GroupParts
-from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.responsibility import MISSING, Responsibility
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
 from samerack.common.shared_threads import Rest
@@ -67,15 +65,14 @@ def _responsibility(
     polls: Any, reporter: GroupReporter, leadership: LeadershipState | None = None, **given: Any
 ) -> Responsibility:
     """The responsibility of an agent that must make no membership."""
-    unused: dict[str, Any] = dict.fromkeys(("assigning", "evictions", "position", "takeovers", "requests"))
-    status = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
+    unused: dict[str, Any] = dict.fromkeys(
+        ("assigning", "evaluator", "evictions", "position", "takeovers", "requests", "watch")
+    )
     parts = GroupParts(
         group="orders",
         reporter=reporter,
         settings=SETTINGS,
         admission=cast(Any, SimpleNamespace(admits=lambda _: True)),
-        watch=cast(Any, SimpleNamespace(cluster=cluster())),
-        evaluator=cast(Any, SimpleNamespace(policy_status=status)),
         **unused,
     )
     return Responsibility(
@@ -102,7 +99,7 @@ def test_a_group_without_consumers_is_waited_for(
 ) -> None:
     """A name that does not exist is warned of, and in status and metrics until it is seen; consumers end the wait."""
     metrics, polls = Metrics(), _Polls(*views)
-    waiting = _responsibility(polls, reporter_of(metrics=metrics))
+    waiting = _responsibility(polls, reporter_of(metrics=metrics, cluster=cluster()))
     _finished(waiting.wait_for_consumers(_no_wake, lambda: polls.now < len(views)))
     assert [(one.role, one.state, one.why) for one in metrics.board.all()] == shown
     assert capsys.readouterr().out.count(MISSING) == any(view.state == "Dead" for view in views)
