@@ -1,6 +1,7 @@
 """Whether the agent may be in a group now: by the rule of `cluster.joining`, and by what only the brokers know.
 
-They are asked for that once per state of the group.
+They are asked for that once per state of the group. Where the agent may not lead a running group yet, `prospect` says
+how it will come to lead it: by the results of `scripts/simulate --deploys 200`, which docs/leading.md shows.
 """
 
 from __future__ import annotations
@@ -190,10 +191,6 @@ def is_settled(view: GroupView) -> bool:
     """Return whether the group is not rebalancing: only then does its description have what the rule needs."""
     return view.stable or view.state in EMPTY_STATES
 
-
-# Describes, as text, how the agent will come to lead a running group, based on simulations only.
-#
-# The results are those of `scripts/simulate --deploys 200`, which docs/leading.md shows.
 
 _BIRTH: Final = "with its first consumers once all have been stopped"
 
