@@ -18,7 +18,6 @@ from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.admission import after_leave
 from samerack.agent.leading.assigning import NoConsumersError
 from samerack.agent.leading.group_requests import RequestStatus
-from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.progress import Progress
@@ -246,10 +245,10 @@ class GroupLeader(SharedService):
         )
         if poll is None:
             return
-        sighting = Sighting(at=time.monotonic(), empty_at=poll.empty_at, members=poll.member_ids)
+        seen_at = time.monotonic()
         membership = self._new_membership()
         self._membership = membership
-        session = Session(self._parts, membership, sighting)
+        session = Session(self._parts, membership, poll, seen_at=seen_at)
         try:
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 pause = self._turn(session, membership)

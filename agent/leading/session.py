@@ -16,7 +16,6 @@ from samerack.agent.group_status import FOLLOWING, LEADING
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.initial_rebalance import (
     InitialRebalance,
-    Sighting,
     earliest_eviction,
     is_forming,
     safe_to_join_until,
@@ -32,6 +31,7 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
 from samerack.cluster.group_member import EndedError
+from samerack.cluster.group_poller import GroupPoll
 from samerack.cluster.joining import foreign, unsound
 from samerack.cluster.member_order import is_led_unknowingly
 from samerack.cluster.view import changed_topics
@@ -53,13 +53,13 @@ _HELD_JOIN_SECONDS: Final = 0.02
 class Session:
     """One membership, from the first poll to leaving."""
 
-    def __init__(self, parts: GroupParts, member: Membership, sighting: Sighting) -> None:
-        """Start without knowledge of the group; `sighting` is when it was seen with consumers."""
+    def __init__(self, parts: GroupParts, member: Membership, poll: GroupPoll, *, seen_at: float) -> None:
+        """Start without knowledge of the group but for the poll that showed consumers, at `seen_at` (monotonic)."""
         self._parts = parts
         self._reporter = parts.reporter
         self.member = member
         self._group = PolledGroup(parts, member)
-        self._sighting = sighting
+        self._seen_at, self._empty_at, self._first_seen = seen_at, poll.empty_at, poll.member_ids
         self._initial_rebalance: InitialRebalance | None = None
         self._last_sent = parts.assigning.sent
         self._asked = False
@@ -205,14 +205,14 @@ class Session:
 
     def _begins_initial_rebalance(self, view: GroupView) -> bool:
         """Return whether the group is just forming and the agent may lead it from its first generation."""
-        delay, empty_at = self._parts.watch.initial_delay_seconds, self._sighting.empty_at
+        delay, empty_at = self._parts.watch.initial_delay_seconds, self._empty_at
         if not is_forming(view, empty_at=empty_at, delay_seconds=delay, now=self._parts.clock()):
             return False
         if empty_at is None or delay is None or not self._parts.admission.admits_initial_rebalance():
             return False
         self._initial_rebalance = InitialRebalance(
-            sighting=self._sighting,
-            begin=earliest_eviction(empty_at, self._sighting.at, delay),
+            first_seen=self._first_seen,
+            begin=earliest_eviction(empty_at, self._seen_at, delay),
             rejoin_until=safe_to_join_until(empty_at, delay),
             until=safe_until(empty_at, delay),
             clock=self._parts.clock,
