@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from samerack.agent.leading.group_memory import GroupMemory
+from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
 from samerack.agent.leading.group_requests import GroupRequests
-from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.leading.takeover_controller import TakeoverLock
@@ -21,12 +20,10 @@ from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.policy.measured import check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
-from samerack.agent.publishing.topic_names import topics_of
-from samerack.agent.streams.board import StreamsBoard
-from samerack.agent.streams.client_racks import client_racks
+from samerack.agent.publishing.outbox import topics_of
 from samerack.agent.streams.metrics import StreamsMetrics
-from samerack.agent.streams.reporter import StreamsReporter
-from samerack.agent.streams.service import StreamsService
+from samerack.agent.streams.reporter import StreamsBoard, StreamsReporter
+from samerack.agent.streams.service import StreamsService, client_racks
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller

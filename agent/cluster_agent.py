@@ -14,11 +14,8 @@ from samerack.agent.health import Health
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.agent.web import api as web_api
-from samerack.agent.web import client_reports as web_client_reports
 from samerack.agent.web import page as web_page
 from samerack.agent.web import requests as web_requests
-from samerack.agent.web import streams as web_streams
-from samerack.agent.web import takeover as web_takeover
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import connect
 from samerack.common.errors import AgentError, RefusedError
@@ -107,10 +104,9 @@ class ClusterAgent:
                 streams=parts.streams.board.all if parts.streams is not None else tuple,
                 notes=self.health.notes,
             ),
-            *web_takeover.routes(parts.led),
             *web_requests.routes(parts.led),
-            *(web_streams.routes(parts.streams) if parts.streams is not None else ()),
-            *web_client_reports.routes(parts.measuring.post),
+            *(web_api.streams_routes(parts.streams) if parts.streams is not None else ()),
+            *web_api.statistics_routes(parts.measuring.post),
         )
 
     def member_ids(self) -> frozenset[MemberIdentity]:

@@ -22,7 +22,7 @@ from structlog.contextvars import bound_contextvars
 
 from samerack.agent.cluster_agent import ClusterAgent, stop_deadline
 from samerack.agent.otel import MetricsExport
-from samerack.agent.publishing.topic_names import topics_of
+from samerack.agent.publishing.outbox import topics_of
 from samerack.agent.settings_source import SettingsSource, cluster_settings, continues
 from samerack.agent.settings_watch import SettingsWatch
 from samerack.agent.supervisor.lifeline import Lifeline

@@ -13,12 +13,11 @@ from urllib.parse import quote
 from uuid import UUID
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.streams.board import StreamsBoard
 from samerack.agent.streams.metrics import StreamsMetrics
-from samerack.agent.streams.reporter import StreamsReporter
+from samerack.agent.streams.reporter import StreamsBoard, StreamsReporter
 from samerack.agent.streams.service import StreamsService
+from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
-from samerack.agent.web import streams as web_streams
 from samerack.agent.web.server import WebServer, application
 from samerack.events import EventLog
 from samerack.settings.streams import StreamsSettings
@@ -80,7 +79,7 @@ def endpoint(settings: Json, *, unix: str = "", **known: Any) -> Iterator[Endpoi
     reporter = StreamsReporter(events=events, metrics=StreamsMetrics(metrics.registry), board=board)
     service = StreamsService(StreamsSettings.model_validate(settings), reporter, **known)
     routes = [
-        *web_streams.routes(service),
+        *web_api.streams_routes(service),
         *web_page.routes(reports(), streams=service.board.all),
     ]
     app = application(metrics.exposition, healthy=dict, ready=dict, more=routes)

@@ -2,9 +2,8 @@
 
 `leader` runs one `session` per membership, turn by turn; `parts` has what outlives them.
 
-- State: `polled_group`, `assigning`, `group_memory`, `group_sizes`, `evictions`, `responsibility`, `progress`.
-- Decisions: `admission`, `order`, `rebalance_evaluator`, `takeover`, `takeover_controller`, `prospect`.
-- Effects on the group: `membership` (with `join_metadata`), `consumer_wait`, `joining`, `initial_rebalance`,
-  `join_position`, `takeover_attempt`, `leaving`.
-- Reports: `group_reporter`, `rebalance_observer`.
+- State: `polled_group`, `assigning`, `group_memory`, `group_requests`, `evictions`, `responsibility`, `progress`.
+- Decisions: `admission`, `rebalance_evaluator`, `takeover`, `takeover_controller`.
+- Effects on the group: `membership`, `initial_rebalance`, `join_position`, `takeover_attempt`, `leaving`.
+- Reports: `group_reporter`.
 """

@@ -1,6 +1,7 @@
 """Whether the agent may be in a group now: by the rule of `cluster.joining`, and by what only the brokers know.
 
-They are asked for that once per state of the group.
+They are asked for that once per state of the group. Where the agent may not lead a running group yet, `prospect` says
+how it will come to lead it: by the results of `scripts/simulate --deploys 200`, which docs/leading.md shows.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.agent.group_status import OBSERVING
-from samerack.agent.leading.group_memory import GroupMemory
+from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.policy.back_off import BackOff
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.cluster.broker_configs import NO_LIMIT
 from samerack.cluster.group import (
     CONSUMER,
+    EAGER,
     EMPTY_STATES,
     GUEST_BYTES,
     GroupView,
@@ -27,7 +28,7 @@ from samerack.cluster.group import (
     too_large_reason,
     topics_of,
 )
-from samerack.cluster.joining import foreign, foreign_protocol, refusal
+from samerack.cluster.joining import SOUND_PROTOCOLS, foreign, foreign_protocol, refusal
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning.planner import (
     denied_topics_reason,
@@ -35,6 +36,7 @@ from samerack.planning.planner import (
     unpolled_topics_reason,
     unreadable_member_reason,
 )
+from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 
 _CLASSIC: Final = "classic"
@@ -196,3 +198,52 @@ def _has_no_room(view: GroupView, limit: int | None) -> str:
 def is_settled(view: GroupView) -> bool:
     """Return whether the group is not rebalancing: only then does its description have what the rule needs."""
     return view.stable or view.state in EMPTY_STATES
+
+
+_BIRTH: Final = "with its first consumers once all have been stopped"
+
+
+def after_leave(view: GroupView | None, leading: LeadingSettings, *, lead_again: bool) -> str:
+    """Return what comes after the agent was out of a group on request: how it comes to lead it again, as far as known.
+
+    `view` is how the group was last seen stable, without the agent; None if it was not.
+    """
+    follows = "the agent follows the group's own leader"
+    if view is None:
+        return follows
+    if reason := refusal(view, leading):
+        return f"the agent observes it: {reason}"
+    if lead_again and view.protocol in EAGER:
+        return f"{follows}, and takes over as leader as soon as the policy allows"
+    return f"{follows}, and leads {prospect(view, leading, worth_it=True)}"
+
+
+def prospect(
+    view: GroupView,
+    leading: LeadingSettings,
+    *,
+    worth_it: bool,
+    bootstrap: str = "",
+    max_size: int | None = None,
+) -> str:
+    """Return how an agent, which may be in it or not, comes to lead this stable group.
+
+    `worth_it` is whether a plan saves enough for a takeover, which is refused otherwise. `bootstrap` is for an agent
+    that is to be started first; it is empty where one follows the group. `max_size` is `group.max.size`, if known.
+    """
+    consumers = sum(one.instance_id != leading.instance_id for one in view.members)
+    if reason := refusal(view, leading) or no_room_reason(consumers, max_size):
+        return f"not while it runs: {reason}"
+    if view.protocol in SOUND_PROTOCOLS:
+        ways = ["when its leader leaves, nearly always within one rolling deploy"]
+    else:
+        ways = [f"{_BIRTH}; in a rolling deploy by chance only"]
+    if worth_it and view.protocol in EAGER:
+        run = command("run", "--group", view.name, bootstrap=bootstrap) if bootstrap else ""
+        ways.append(f"at once by {command('lead', group=view.name)}" + (f", where {run} runs" if run else ""))
+    if static := sum(one.instance_id not in (None, leading.instance_id) for one in view.members):
+        ways.append(
+            f"but {static} of its members are static, and a static leader that restarts within its session keeps the "
+            f"lead and is never evicted: {_BIRTH} then"
+        )
+    return "; ".join(ways)

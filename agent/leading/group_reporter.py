@@ -1,7 +1,11 @@
-"""Reports one group's events to log, metrics, status board and event store, each event once and in one place."""
+"""Reports one group's events to log, metrics, status board and event store, each event once and in one place.
+
+Its rebalances are recorded as the agent observes them, as a member of the group or from outside.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -11,20 +15,20 @@ import structlog
 
 from samerack.agent.group_status import FENCED, FOLLOWING, INSIDE, OBSERVING, OUTSIDE, WAITING, GroupStatus
 from samerack.agent.leading.assigning import Sent
-from samerack.agent.leading.rebalance_evaluator import PolicyStatus
-from samerack.agent.leading.rebalance_observer import RebalanceObserver
+from samerack.agent.leading.membership import HEARTBEAT_SECONDS
+from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy import Action, Decision, GroupCondition, Reason
+from samerack.agent.policy import Action, Breaker, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.agent.policy.requests import RebalanceRequest
 from samerack.cluster.errors import explained
-from samerack.cluster.group import GroupView
-from samerack.cluster.racks import Hosts
+from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
 from samerack.common.words import when
 from samerack.events import EventLog
+from samerack.events.cause import clients_of, of_plan, of_view
 from samerack.events.rebalance_tracker import RebalanceTracker
-from samerack.events.rebalances import Rebalances
+from samerack.events.rebalances import LedPlan, Rebalances
 from samerack.planning.members import members_of_view, placed
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.settings.all_settings import Settings
@@ -43,6 +47,7 @@ class GroupReporter:
 
     group: str
     settings: Settings
+    evaluator: RebalanceEvaluator
     metrics: Metrics
     events: EventLog
     rebalances: Rebalances | None = None
@@ -52,10 +57,16 @@ class GroupReporter:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        """Start in role outside."""
-        leading, clock = self.settings.leading, self.clock
-        tracker = RebalanceTracker(self.events, clock=clock)
-        self.observer = RebalanceObserver(self.rebalances or tracker.of(self.group), leading=leading, clock=clock)
+        """Start in role outside, without observations of the group."""
+        tracker = RebalanceTracker(self.events, clock=self.clock)
+        self._rebalances = self.rebalances or tracker.of(self.group)
+        self._clients: dict[str, str] = {}
+        self._quiet = False
+        self._rejoining = False
+        """True from JoinGroup on. A poll that shows the group Stable is then older than JoinGroup or newer than the
+        plan."""
+        self._stable_at = float("-inf")
+        self._last_reported = sys.maxsize
         self.log = structlog.get_logger("leader").bind(group=self.group)
         self._warned: list[str] = []
         self._broken: float | None = None
@@ -155,13 +166,16 @@ class GroupReporter:
 
     def joined(self, *, generation: int, leader: str) -> None:
         """Report that the agent has joined the group without sending a plan."""
-        self.observer.joined(generation)
+        self._rejoining = False
+        self._stable_at = self.clock()
+        self._last_reported = generation
+        self._rebalances.joined(generation, self._stable_at, quiet=self._quiet)
         self.log.info("joined", role=self.role, generation=generation, leader=leader)
 
     def planned(self, sent: Sent) -> None:
         """Report a plan that was sent to the group."""
         plan = sent.plan
-        self.observer.planned(sent)
+        self._record_plan(sent)
         self.metrics.planned(self.group, plan.assignor, sent.seconds)
         if plan.failure is not None:
             self.metrics.failed(self.group, "plan")
@@ -220,16 +234,15 @@ class GroupReporter:
             until=until,
         )
         if decision.action is Action.REBALANCE:
-            self.observer.begins(decision.reason.value)
+            self.begins_rebalance(decision.reason.value)
             self.metrics.rebalanced(self.group, decision.reason.value)
         elif decision.action is Action.PROPOSE:
             self.metrics.proposed(self.group, decision.reason.value)
         else:
             self.metrics.suppressed(self.group, decision.reason.value)
 
-    def broken(self, policy_status: PolicyStatus) -> None:
+    def broken(self, breaker: Breaker) -> None:
         """Report that the breaker has opened (also again after a failed trial) or closed."""
-        breaker = policy_status.breaker
         if breaker.opened == self._broken:
             return
         self._broken = breaker.opened
@@ -250,24 +263,88 @@ class GroupReporter:
         self.log.info("takeover", action=action, reason=reason or None, seconds=seconds, detail=detail or None)
         self.events.add("takeover", self.group, action=action, reason=reason, seconds=seconds, detail=detail)
 
+    # its rebalances
+
+    def begins_rebalance(self, ours: str) -> None:
+        """Record that the agent starts a rebalance, and why."""
+        self._rebalances.begins(self.clock(), agent_reason=ours)
+
+    def rejoins(self, *, expected: bool) -> None:
+        """Record that the agent sends JoinGroup, or is about to; `expected`: the group has its instance id."""
+        self._rejoining = True
+        if self._rebalances.inside:
+            # the last heartbeat reported the rebalance, the one before it did not
+            self._rebalances.begins(max(self.clock() - HEARTBEAT_SECONDS, self._stable_at))
+            return
+        self._rebalances.enters()
+        self._quiet = expected
+        self._rebalances.begins(self.clock(), agent_reason="" if expected else "joined")
+
+    def loses(self) -> None:
+        """Record that the brokers have removed the agent from the group."""
+        self._rejoining = False
+        self._rebalances.loses(self.clock())
+
+    def leaves(self, *, member: bool) -> None:
+        """Record that the agent has left; `member`: it was a member, so that the group rebalances."""
+        now = self.clock()
+        self._rejoining = False
+        self._rebalances.leaves(now)
+        if member:
+            self._rebalances.begins(now, agent_reason="left")
+
+    def _record_plan(self, sent: Sent) -> None:
+        plan = sent.plan
+        self._rejoining = False
+        self._stable_at = self.clock()
+        self._rebalances.meets(
+            {key: client for number, met in sent.rounds if number > self._last_reported for key, client in met.items()}
+        )
+        self._last_reported = sent.generation
+        snapshot = of_plan(plan.problem, plan.sent, clients=self._clients, cooperative=sent.cooperative)
+        self._rebalances.joined(
+            sent.generation,
+            self._stable_at,
+            plan=LedPlan(
+                snapshot=snapshot,
+                share_before=plan.before.min_share,
+                share_after=plan.after.min_share,
+                assignor=plan.assignor,
+                failure=plan.failure or "",
+                returned=sent.returned,
+            ),
+        )
+
+    def _record_view(self, view: GroupView, *, condition: GroupCondition | None, cluster: SettledCluster) -> None:
+        """Record a description of the group without the agent, and its cost if that was computed."""
+        clients = clients_of(view.members, agent=self.settings.leading.instance_id)
+        if not (view.stable or view.state in EMPTY_STATES):
+            self._clients |= clients
+            self._rebalances.moving(clients, self.clock())
+            return
+        if self._rejoining:
+            return
+        self._clients, self._stable_at = clients, self.clock()
+        topics = {topic for member in view.members if member.subscription for topic in member.subscription.topics}
+        self._rebalances.stable(
+            of_view(
+                view,
+                partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()},
+            ),
+            self._stable_at,
+            share=condition.present.min_share if condition is not None else None,
+        )
+
     # its status
 
-    def publish(  # noqa: PLR0913 - a status has this many inputs
-        self,
-        view: GroupView,
-        *,
-        first: bool,
-        condition: GroupCondition | None,
-        cluster: SettledCluster,
-        hosts: Hosts,
-        policy_status: PolicyStatus,
-    ) -> None:
+    def publish(self, view: GroupView, *, first: bool, condition: GroupCondition | None) -> None:
         """Publish the group's status, by a view without the agent, which is to lead the group next if it is `first`."""
-        decision = policy_status.decision
+        evaluator, cluster = self.evaluator, self.evaluator.watch.cluster
+        decision, breaker = evaluator.decision, evaluator.breaker
         self.stable = view if view.stable else self.stable
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
-        self.observer.sees(view, condition=condition, cluster=cluster)
-        members = placed(members_of_view(view, self.settings.racks, hosts), cluster.racks)
+        self._record_view(view, condition=condition, cluster=cluster)
+        members = placed(members_of_view(view, self.settings.racks, evaluator.hosts), cluster.racks)
         warnings = rack_warnings([member.rack.named for member in members], self.settings.racks, cluster.racks)
         if warnings != self._warned:
             for warning in warnings:
@@ -285,14 +362,14 @@ class GroupReporter:
                 partitions=sum(len(member.assigned) for member in view.members) if view.stable else None,
                 cross_rack=condition.present.known_partitions_across if condition is not None else None,
                 possible_cross_rack=condition.possible.known_partitions_across if condition is not None else None,
-                budget=policy_status.tokens,
-                mode=policy_status.mode,
+                budget=evaluator.tokens,
+                mode=evaluator.mode,
                 waits=decision.reason.value if decision is not None and waits else "",
                 waits_until=decision.until if decision is not None else None,
-                breaker_open=policy_status.breaker.opened is not None,
-                breaker_cause=policy_status.breaker.cause,
-                saved_bytes_per_second=policy_status.saved_bytes_per_second,
-                saved_dollars_per_day=policy_status.saved_dollars_per_day,
+                breaker_open=breaker.opened is not None,
+                breaker_cause=breaker.cause,
+                saved_bytes_per_second=evaluator.saved_bytes_per_second,
+                saved_dollars_per_day=evaluator.saved_dollars_per_day,
                 why=self._why(self.role),
                 paused=self.paused(),
                 returned=self.returned(view) if self.role == FOLLOWING else "",

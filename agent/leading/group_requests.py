@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from samerack.agent.leading.kept_file import KeptFile
+from samerack.agent.leading.group_memory import KeptFile
 from samerack.agent.policy.requests import ASKED, RebalanceRequest, Wish, in_words
 from samerack.common.records import JsonAnswer
 

@@ -37,21 +37,6 @@ _LATE_SECONDS: Final = 1.0
 """How much later than its retry a member may join again on a busy machine."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """The first description of a group that has members.
-
-    Attributes:
-        at: when it was seen, monotonic seconds.
-        empty_at: when it was last seen without members, monotonic seconds; None if it was not.
-        members: the ids of its members. If it was empty before, one of them was the first to join, and leads.
-    """
-
-    at: float
-    empty_at: float | None = None
-    members: frozenset[str] = frozenset()
-
-
 def is_forming(view: GroupView, *, empty_at: float | None, delay_seconds: float | None, now: float) -> bool:
     """Return whether the group's members certainly wait for their first generation, so that none owns partitions.
 
@@ -104,7 +89,8 @@ class InitialRebalance:
     """One attempt to lead one group from its first generation; begins before the agent sends its JoinGroup.
 
     Attributes:
-        sighting: The first poll that showed members.
+        first_seen: The ids of the members in the first poll that showed any. If the group was empty before, one of them
+            was the first to join, and leads.
         begin: No member is evicted before this time (monotonic seconds), see `earliest_eviction`.
         rejoin_until: Until when the agent may join again for its position, see `safe_to_join_until`.
         until: Until when the coordinator certainly holds the rebalance open, see `safe_until`.
@@ -112,7 +98,7 @@ class InitialRebalance:
         on_evict: Called with all members and those that are about to be evicted.
     """
 
-    sighting: Sighting
+    first_seen: frozenset[str]
     begin: float
     rejoin_until: float
     until: float
@@ -167,7 +153,7 @@ class InitialRebalance:
     def _first(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
         """Return the members of which one leads: those of the first poll, or all if none of these is left."""
         others = tuple(one for one in view.members if one is not mine)
-        return tuple(one for one in others if one.id in self.sighting.members) or others
+        return tuple(one for one in others if one.id in self.first_seen) or others
 
     def _newcomers(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
         """Return the members that may lead since the last eviction.

@@ -15,14 +15,12 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
+from samerack.agent.leading.admission import after_leave
 from samerack.agent.leading.assigning import NoConsumersError
-from samerack.agent.leading.consumer_wait import ConsumerWait
 from samerack.agent.leading.group_requests import RequestStatus
-from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.progress import Progress
-from samerack.agent.leading.prospect import after_leave
 from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
@@ -131,8 +129,14 @@ class GroupLeader(SharedService):
         self.operators = OperatorRequests(parts, wake=self.wake)
         self._hand_over_seconds = hand_over_seconds
         self._leadership = leadership = leadership or LeadershipState()
-        self._responsibility = Responsibility(parts.group, leadership, parts.reporter, prepare=_load_solver)
-        self._consumers = ConsumerWait(parts, poller, self._new_membership, empty_at=empty_at)
+        self._responsibility = Responsibility(
+            parts,
+            leadership=leadership,
+            poller=poller,
+            new_membership=self._new_membership,
+            prepare=_load_solver,
+            empty_at=empty_at,
+        )
         self._membership: Membership | None = None
         self._unleft: frozenset[MemberIdentity] = frozenset()
         """Member ids that the brokers may still have because LeaveGroup failed."""
@@ -235,14 +239,16 @@ class GroupLeader(SharedService):
     def _stay(self) -> Generator[Rest, None, None]:
         """Run one membership, while this agent is the active one and the group has consumers."""
         if self._responsibility.is_fenced:
-            yield from self._wait_fenced()
-        poll = yield from self._consumers.wait(self.wake, lambda: self._is_wanted() and not self._stopping.is_set())
+            yield from self._responsibility.wait_fenced(self.wake, self._stopping.is_set)
+        poll = yield from self._responsibility.wait_for_consumers(
+            self.wake, lambda: self._is_wanted() and not self._stopping.is_set()
+        )
         if poll is None:
             return
-        sighting = Sighting(at=time.monotonic(), empty_at=poll.empty_at, members=poll.member_ids)
+        seen_at = time.monotonic()
         membership = self._new_membership()
         self._membership = membership
-        session = Session(self._parts, membership, sighting)
+        session = Session(self._parts, membership, poll, seen_at=seen_at)
         try:
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 pause = self._turn(session, membership)
@@ -260,17 +266,6 @@ class GroupLeader(SharedService):
             self._leave(session)
             self._membership = None
             membership.close()
-
-    def _wait_fenced(self) -> Generator[Rest, None, None]:
-        """Wait until no other agent has the membership, or until an election has decided anew."""
-        responsibility = self._responsibility
-        may_return = yield from self._consumers.wait_fenced(
-            self.wake,
-            lambda: responsibility.is_fenced and not self._stopping.is_set(),
-            lambda is_free: responsibility.may_return(is_free=is_free),
-        )
-        if may_return:
-            responsibility.end_fence()
 
     def _new_membership(self) -> Membership:
         """Return a membership of the group; nothing is sent yet.
@@ -341,7 +336,7 @@ class GroupLeader(SharedService):
             session.leave()
             self._unleft = frozenset()
             if session.lacks_consumers and not self._stopping.is_set():
-                self._consumers.check_empty(session.member)
+                self._responsibility.check_empty(session.member)
         except kafka_errors.KafkaError as error:
             self._unleft = self.member_ids()  # for the supervisor, if this process ends now
             self.reporter.failed("leave", error, _RETRY_SECONDS)

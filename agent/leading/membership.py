@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading.join_metadata import JoinMetadata
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.client import ClusterClient
 from samerack.cluster.errors import COORDINATOR_MOVED
@@ -27,8 +26,9 @@ from samerack.cluster.group import CONSUMER, GroupView, view_group
 from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMember, MembershipState, left_error
 from samerack.cluster.group_questions import describe_groups, fetch_offsets
 from samerack.common.errors import AgentError
-from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.values import TopicPartitions, no_partitions
+from samerack.protocol.consumer import NO_GENERATION, decode_assignment, encode_subscription
+from samerack.protocol.sticky import COOPERATIVE_STICKY, encode_cooperative_sticky, encode_sticky
+from samerack.protocol.values import Subscription, TopicPartitions, no_partitions
 from samerack.settings.leading import LeadingSettings
 
 HEARTBEAT_SECONDS: Final = 0.5
@@ -86,7 +86,10 @@ class Membership(GroupMember):
             wake=wake,
         )
         self._synced = synced
-        self._join_metadata = JoinMetadata(settings.protocols)
+        self._protocols = self._offered = settings.protocols
+        """The names that it can offer, and those that it offers now, in this order."""
+        self._changes = 0
+        """How often its user data has changed: then a follower's JoinGroup starts a rebalance."""
         self._session_ms = round(settings.session_timeout_seconds * 1000)
         self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self._session_ms)
         self.pending: frozenset[str] = frozenset()
@@ -108,8 +111,16 @@ class Membership(GroupMember):
         return CONSUMER
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """Return the offered names, the group's present one first, each with an empty subscription."""
-        return self._join_metadata.protocols()
+        """Return the offered names, the group's present one first, each with an empty subscription.
+
+        The subscription has version 0, which contains all that the agent needs: leaders such as kafka-go's refuse bytes
+        after the user data, and Java's sticky assignors plan the same with it as with newer versions (2.8, 3.4 and
+        4.3).
+        """
+        return [
+            (name, encode_subscription(Subscription(version=0, topics=(), user_data=user_data(name, self._changes))))
+            for name in self._offered
+        ]
 
     def _take(self, content: bytes) -> None:
         self._assigned = decode_assignment(content).partitions if content else None
@@ -164,7 +175,7 @@ class Membership(GroupMember):
             self._once_more = self._send_once_more()
 
     def _send_once_more(self) -> Any:
-        self._join_metadata.change()
+        self._changes += 1
         self._reason = "asks all members to rejoin"
         return super()._send_join()
 
@@ -209,7 +220,8 @@ class Membership(GroupMember):
 
     def offer(self, present: str) -> None:
         """Put the group's present protocol first, so that joining does not change the vote."""
-        self._join_metadata.offer(present)
+        rest = tuple(name for name in self._protocols if name != present)
+        self._offered = (present, *rest) if present in self._protocols else self._protocols
 
     def adopt(self, member_id: str) -> None:
         """Join with a reserved id from now on, as a member without instance id."""
@@ -219,7 +231,7 @@ class Membership(GroupMember):
 
     def nudge(self) -> None:
         """Make the next `join` start a rebalance although this member follows: its metadata has changed."""
-        self._join_metadata.change()
+        self._changes += 1
         super().trigger("asks for a new assignment")  # not its own `trigger`, which is a leader's
 
     def rejoin_for_position(self) -> None:
@@ -393,3 +405,20 @@ class Membership(GroupMember):
 def _is_alone(response: Any) -> bool:
     """Return whether the JoinGroup response names only the member that leads."""
     return bool(response.members) and all(one.member_id == response.member_id for one in response.members)
+
+
+def user_data(protocol: str, changes: int) -> bytes | None:
+    """Return user data that differs each time and means nothing to the assignor of the group's leader.
+
+    Sticky assignors read former partitions and their generation in it, or the generation alone. It must be well-formed:
+    aiokafka's leader fails on a list of length -1, which others read as no data. It changes with each of the agent's
+    requests for an assignment.
+    """
+    if not changes:
+        return None
+    generation = NO_GENERATION - changes  # below that of members without partitions, so no member's claims lose to it
+    return (
+        encode_cooperative_sticky(generation)
+        if protocol == COOPERATIVE_STICKY
+        else encode_sticky(no_partitions(), generation)
+    )

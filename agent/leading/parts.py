@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from samerack.agent.leading.admission import Admission, no_reason
+from samerack.agent.leading.admission import Admission, after_leave, no_reason
 from samerack.agent.leading.assigning import Assigning, Weigh, unweighed
 from samerack.agent.leading.evictions import Evictions
-from samerack.agent.leading.group_memory import GroupMemory
+from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_requests import GroupRequests
-from samerack.agent.leading.group_sizes import GroupSizes
 from samerack.agent.leading.join_position import JoinPosition
-from samerack.agent.leading.prospect import after_leave
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy import EXEMPT, Action, GroupCondition
+from samerack.agent.policy import EXEMPT, Action
 from samerack.agent.policy.measured import UNMEASURED, Measured
 from samerack.agent.policy.requests import Wish
 from samerack.cluster.group import GroupView, MemberView
@@ -55,19 +53,7 @@ class GroupParts:
     position: JoinPosition
     takeovers: TakeoverController
     requests: GroupRequests
-    hosts: Hosts = NO_HOSTS
     clock: Callable[[], float] = time.monotonic
-
-    def publish(self, view: GroupView, *, first: bool, condition: GroupCondition | None) -> None:
-        """Publish the group's status, by a view without the agent, which is to lead it next if it is `first`."""
-        self.reporter.publish(
-            view,
-            first=first,
-            condition=condition,
-            cluster=self.watch.cluster,
-            hosts=self.hosts,
-            policy_status=self.evaluator.policy_status,
-        )
 
 
 def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one group together
@@ -103,17 +89,6 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     def never_evicts() -> str:
         return evictions.reason
 
-    reporter = GroupReporter(
-        group=group,
-        settings=settings,
-        metrics=metrics,
-        events=events,
-        rebalances=rebalances,
-        paused=partial(requests.reason, group, Wish.PAUSE),
-        returned=partial(_returned, requests, settings.leading),
-        never_evicts=never_evicts,
-        clock=time.monotonic,
-    )
     assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
     evaluator = RebalanceEvaluator(
         settings=settings,
@@ -126,6 +101,18 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         recent=partial(_triggered, events, group),
         pauses=partial(_pauses, events, group),
         pause=partial(requests.of, group, Wish.PAUSE),
+    )
+    reporter = GroupReporter(
+        group=group,
+        settings=settings,
+        evaluator=evaluator,
+        metrics=metrics,
+        events=events,
+        rebalances=rebalances,
+        paused=partial(requests.reason, group, Wish.PAUSE),
+        returned=partial(_returned, requests, settings.leading),
+        never_evicts=never_evicts,
+        clock=time.monotonic,
     )
     evictions = Evictions(group=group, memory=evicted, reporter=reporter, clock=time.monotonic)
 
@@ -175,7 +162,6 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             clock=time.monotonic,
         ),
         requests=requests,
-        hosts=hosts,
     )
 
 

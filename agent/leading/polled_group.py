@@ -112,4 +112,4 @@ class PolledGroup:
         self._parts.evaluator.lives.sees(others, member.lookup, self._parts.clock())
         self._parts.evictions.see(view)
         first = is_first(view, member.member_id, member.leader_id)
-        self._parts.publish(others, first=first, condition=self._parts.evaluator.condition)
+        self._reporter.publish(others, first=first, condition=self._parts.evaluator.condition)

@@ -22,6 +22,8 @@ class TakeoverOutcome(Enum):
 
 
 UNDER_WAY: Final = frozenset({TakeoverOutcome.ASKED, TakeoverOutcome.RUNNING})
+PATH: Final = "/v1/takeover"
+"""Where the agent is asked for a takeover and its progress."""
 GOOD: Final = frozenset({TakeoverOutcome.LEADS, TakeoverOutcome.WOULD})
 
 

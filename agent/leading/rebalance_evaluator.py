@@ -176,27 +176,6 @@ class Evaluation:
     """When the rates of the condition were summed, and its pauses read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyStatus:
-    """The policy's state for a group.
-
-    Attributes:
-        mode: act or propose.
-        decision: The last decision about the group as it is; None while the agent does not lead it, or it rebalances.
-        tokens: What is left in the token bucket.
-        breaker: The circuit breaker, with the results of the last rebalances.
-        saved_bytes_per_second: Bytes that a rebalance now would keep in their rack; None while not measured.
-        saved_dollars_per_day: The same in dollars.
-    """
-
-    mode: str
-    decision: Decision | None
-    tokens: float
-    breaker: Breaker
-    saved_bytes_per_second: float | None = None
-    saved_dollars_per_day: float | None = None
-
-
 @dataclass(kw_only=True, eq=False)
 class RebalanceEvaluator:
     """Evaluates rebalances of one group.
@@ -232,7 +211,8 @@ class RebalanceEvaluator:
         self._began, self._began_wall = self.clock(), self.wall()
         self.lives = MemberLives(self._policy.member_session_seconds)
         self._evaluation: Evaluation | None = None
-        self._decision: Decision | None = None
+        self.decision: Decision | None = None
+        """The last decision about the group as it is; None while the agent does not lead it, or it rebalances."""
         self._last_reported: tuple[Reason, int] | None = None
         self._rounds = 0
         self._conditions = 0
@@ -244,30 +224,38 @@ class RebalanceEvaluator:
         return self._evaluation.condition if self._evaluation is not None else None
 
     @property
-    def policy_status(self) -> PolicyStatus:
-        """The policy's state for the group now."""
+    def mode(self) -> str:
+        """The policy's mode for the group: act or propose."""
+        return self._policy.mode
+
+    @property
+    def tokens(self) -> float:
+        """What is left in the token bucket."""
+        return self._state.budget.tokens
+
+    @property
+    def breaker(self) -> Breaker:
+        """The circuit breaker, with the results of the last rebalances."""
+        return self._state.breaker
+
+    @property
+    def saved_bytes_per_second(self) -> float | None:
+        """Bytes that a rebalance now would keep in their rack; None while not measured."""
         condition = self.condition
-        saved = None
-        if (
-            condition is not None
-            and condition.rates is not None
-            and condition.present.known
-            and condition.possible.known
-        ):
-            saved = max(0.0, condition.rates.saving)
-        return PolicyStatus(
-            mode=self._policy.mode,
-            decision=self._decision,
-            tokens=self._state.budget.tokens,
-            breaker=self._state.breaker,
-            saved_bytes_per_second=saved,
-            saved_dollars_per_day=self._prices.dollars(saved * SECONDS_PER_DAY) if saved is not None else None,
-        )
+        if condition is None or condition.rates is None or not (condition.present.known and condition.possible.known):
+            return None
+        return max(0.0, condition.rates.saving)
+
+    @property
+    def saved_dollars_per_day(self) -> float | None:
+        """The same in dollars."""
+        saved = self.saved_bytes_per_second
+        return self._prices.dollars(saved * SECONDS_PER_DAY) if saved is not None else None
 
     def forget(self) -> None:
         """Drop the last evaluation and decision."""
         self._evaluation = None
-        self._decision = None
+        self.decision = None
 
     def planned(self, sent: Sent) -> None:
         """Record a plan that was sent to the group."""
@@ -275,8 +263,8 @@ class RebalanceEvaluator:
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
         """Return what to do about the group that the agent leads, and whether that is to be reported."""
-        self._state, self._decision = self._decide(evaluation)
-        decision = self._decision
+        self._state, self.decision = self._decide(evaluation)
+        decision = self.decision
         if decision.action in (Action.REBALANCE, Action.PROPOSE):
             self._last_reported = None
             return decision, True

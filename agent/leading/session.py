@@ -1,8 +1,9 @@
 """One membership of the agent in one group, in turns: poll, join or stay out, lead, or keep a good position.
 
-A turn never waits for long and returns when the next is due; the caller owns time and threads. What outlives this
-membership is in `agent.leading.parts`; the description that a turn decides about is in
-`agent.leading.polled_group`.
+A turn never waits for long and returns when the next is due; the caller owns time and threads. JoinGroup stays parked
+until all members have joined, so a join takes several turns; when it has ended, the plan that was sent goes to the
+policy, the reports and the back-off. What outlives this membership is in `agent.leading.parts`; the description that a
+turn decides about is in `agent.leading.polled_group`.
 """
 
 from __future__ import annotations
@@ -11,25 +12,39 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.group_status import LEADING
-from samerack.agent.leading.initial_rebalance import Sighting
-from samerack.agent.leading.joining import PARKED_SECONDS, Joining
+from samerack.agent.group_status import FOLLOWING, LEADING
+from samerack.agent.leading.assigning import Sent
+from samerack.agent.leading.initial_rebalance import (
+    InitialRebalance,
+    earliest_eviction,
+    is_forming,
+    safe_to_join_until,
+    safe_until,
+)
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action
+from samerack.agent.policy.back_off import PlanRecord
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
 from samerack.cluster.group_member import EndedError
+from samerack.cluster.group_poller import GroupPoll
 from samerack.cluster.joining import foreign, is_led_unknowingly, unsound
+from samerack.cluster.view import changed_topics
 from samerack.planning.planner import denied_topics_reason, unreadable_member_reason
 
 TURN_SECONDS: Final = 0.2
 _RESTING_SECONDS: Final = 1.0
 """The longest pause in a group that is as it should be: what needs an answer sooner wakes the leader."""
 _COMMITS_SECONDS: Final = 2.0
+_PARKED_SECONDS: Final = 0.15
+"""While JoinGroup is parked the group is described this often: only the description has the hosts of new members."""
+_JOIN_SECONDS: Final = 0.15
+_DECIDED_SECONDS: Final = 0.5
+"""How long to wait at a time in an initial rebalance that only the agent can lead."""
 _HELD_JOIN_SECONDS: Final = 0.02
 """How long one wait for the JoinGroup response takes while a takeover delays the group."""
 
@@ -37,13 +52,17 @@ _HELD_JOIN_SECONDS: Final = 0.02
 class Session:
     """One membership, from the first poll to leaving."""
 
-    def __init__(self, parts: GroupParts, member: Membership, sighting: Sighting) -> None:
-        """Start without knowledge of the group, except when it was seen with consumers."""
+    def __init__(self, parts: GroupParts, member: Membership, poll: GroupPoll, *, seen_at: float) -> None:
+        """Start without knowledge of the group but for the poll that showed consumers, at `seen_at` (monotonic)."""
         self._parts = parts
         self._reporter = parts.reporter
         self.member = member
         self._group = PolledGroup(parts, member)
-        self._joining = Joining(parts, member, self._group, sighting)
+        self._seen_at, self._empty_at, self._first_seen = seen_at, poll.empty_at, poll.member_ids
+        self._initial_rebalance: InitialRebalance | None = None
+        self._last_sent = parts.assigning.sent
+        self._asked = False
+        """Whether the agent itself has asked for the next rebalance, so that it does not count as a rejected plan."""
         self._decided: Evaluation | None = None
         """The last evaluation that was decided about while the agent led."""
         self.is_alone = False
@@ -73,7 +92,7 @@ class Session:
         member = self.member
         self._parts.takeovers.end(member)
         self._parts.evaluator.forget()  # what was decided in the group waits for nothing any more
-        self._reporter.observer.leaves(member=bool(member.member_id) and not member.fenced)
+        self._reporter.leaves(member=bool(member.member_id) and not member.fenced)
         member.leave()
 
     def recover(self) -> None:
@@ -103,18 +122,18 @@ class Session:
             self._parts.evaluator.forget()  # as in `leave`
             if group.view is None or group.others is None or self.lacks_consumers:
                 return TURN_SECONDS
-            if not (self._joining.begins_initial_rebalance(group.view) or self._may_join(group.view, group.others)):
+            if not (self._begins_initial_rebalance(group.view) or self._may_join(group.view, group.others)):
                 return TURN_SECONDS
             if not member.member_id:
                 self._parts.position.enter(member, group.view)
         self._handle_heartbeats()
         if member.wants_join:
             self._make_room()
-            return self._joining.rejoin()
+            return self._rejoin()
         if self.lacks_consumers:
             return 0.0  # the caller ends the session
         if group.view is None or group.others is None or not group.view.stable:
-            return PARKED_SECONDS
+            return _PARKED_SECONDS
         if denied := self._parts.watch.denied_topics(self._parts.group):
             raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(denied))
         if unreadable := unreadable_member_reason(group.others):
@@ -143,11 +162,11 @@ class Session:
         may_be_old = group.due_seconds <= 0 or (group.view is not None and group.view.stable)
         if may_be_old and self._parts.admission.max_size is not None:
             group.poll()
-            group.poll_within(PARKED_SECONDS)
+            group.poll_within(_PARKED_SECONDS)
 
     def _may_join(self, view: GroupView, others: GroupView) -> bool:
         admission = self._parts.admission
-        if self._joining.is_expected(view) and not admission.back_off.is_out:
+        if self._is_expected(view) and not admission.back_off.is_out:
             if not admission.full:
                 return True
             instance_id = self._parts.settings.leading.instance_id
@@ -161,7 +180,7 @@ class Session:
         if self._group.stable_at is None or self.member.member_id:
             return
         stable_at, self._group.stable_at = self._group.stable_at, None
-        self._reporter.observer.loses()
+        self._reporter.loses()
         if self._parts.clock() - stable_at < self._parts.settings.leading.session_timeout_seconds / 2:
             self._reporter.log.warning("membership-lost")
             self._parts.admission.back_off.lost()
@@ -175,6 +194,102 @@ class Session:
         self.member.poll_heartbeat()
         if self.member.fenced:
             raise kafka_errors.FencedInstanceIdError(self._parts.group)
+
+    # joining
+
+    def _is_expected(self, view: GroupView) -> bool:
+        """Return whether the group has this instance id and waits for it, so a restarted agent continues there."""
+        instance_id = self._parts.settings.leading.instance_id
+        return any(member.instance_id == instance_id for member in view.members)
+
+    def _begins_initial_rebalance(self, view: GroupView) -> bool:
+        """Return whether the group is just forming and the agent may lead it from its first generation."""
+        delay, empty_at = self._parts.watch.initial_delay_seconds, self._empty_at
+        if not is_forming(view, empty_at=empty_at, delay_seconds=delay, now=self._parts.clock()):
+            return False
+        if empty_at is None or delay is None or not self._parts.admission.admits_initial_rebalance():
+            return False
+        self._initial_rebalance = InitialRebalance(
+            first_seen=self._first_seen,
+            begin=earliest_eviction(empty_at, self._seen_at, delay),
+            rejoin_until=safe_to_join_until(empty_at, delay),
+            until=safe_until(empty_at, delay),
+            clock=self._parts.clock,
+            log=self._reporter.log,
+            own_client_id=client_id(self._parts.settings.kafka),
+            on_evict=self._parts.evictions.begin,
+        )
+        return True
+
+    def _rejoin(self) -> float:
+        """Wait a moment for the JoinGroup response; return how many seconds to wait for the next turn.
+
+        Raises:
+            BackOffError: The agent must stay out of the group for a while.
+            KafkaError: The broker refuses the membership.
+        """
+        view = self._group.view
+        self._reporter.rejoins(expected=view is not None and self._is_expected(view))
+        others = self._group.others
+        if others is not None and others.stable and others.protocol:
+            self.member.offer(others.protocol)
+        if self.member.join(self._join_seconds()):
+            initial, self._initial_rebalance = self._initial_rebalance is not None, None
+            self._joined(initial=initial)
+            return 0.0
+        if self._initial_rebalance is None or not self._initial_rebalance.is_open:
+            self._group.poll_within(_PARKED_SECONDS)
+            return 0.0
+        # what was seen before the wait is too old: a member that joined since could lead once those before it are gone
+        while (view := self._group.poll()) is not None and self._initial_rebalance.turn(self.member, view):
+            pass
+        return 0.0
+
+    def _join_seconds(self) -> float:
+        """Return how long to wait for the JoinGroup response at a time: not beyond the time of an eviction."""
+        initial, now = self._initial_rebalance, self._parts.clock()
+        if initial is None:
+            return _JOIN_SECONDS
+        if initial.is_decided:
+            return max(_JOIN_SECONDS, min(_DECIDED_SECONDS, initial.until - now))
+        return min(_JOIN_SECONDS, initial.begin - now) if initial.begin > now else _JOIN_SECONDS
+
+    def _joined(self, *, initial: bool = False) -> None:
+        """Report the result after SyncGroup, which may be that of the initial rebalance.
+
+        Raises:
+            BackOffError: The group has no classic leader any more, or does not accept the agent's plans.
+        """
+        member, parts, reporter = self.member, self._parts, self._reporter
+        self._group.forget()
+        parts.position.reconsider()
+        if not member.leader_id:
+            raise BackOffError(Cause.CONVERTED)
+        reporter.become(LEADING if member.leading else FOLLOWING)
+        before, self._last_sent = self._last_sent, parts.assigning.sent
+        sent = self._last_sent
+        if sent is not None and sent is not before and member.leading:
+            parts.evaluator.planned(sent)
+            reporter.planned(sent)
+            self._record_plan(sent, before)
+        else:
+            reporter.joined(generation=member.generation_id, leader=member.leader_id)
+        parts.takeovers.joined(member, initial=initial)
+
+    def _record_plan(self, sent: Sent, before: Sent | None) -> None:
+        """Pass a plan to the back-off, which counts plans that the group did not accept."""
+        asked, self._asked = self._asked, False
+        plan = sent.plan
+        self._parts.admission.back_off.planned(
+            PlanRecord(
+                at=self._parts.clock(),
+                subscriptions=sent.subscriptions,
+                failed=plan.failure is not None,
+                withheld=plan.withheld > 0,
+                asked=asked,
+                changed=before is not None and bool(changed_topics(before.cluster, sent.cluster, plan.problem.topics)),
+            )
+        )
 
     # leading
 
@@ -193,10 +308,10 @@ class Session:
         self._ask_for_commits()
         if news:
             self._reporter.decided(decision)
-        self._reporter.broken(self._parts.evaluator.policy_status)
+        self._reporter.broken(self._parts.evaluator.breaker)
         if decision.action is Action.REBALANCE:
             self._group.forget()
-            self._joining.asked = True
+            self._asked = True
             self.member.trigger(decision.reason.value)
             return 0.0
         if decision.action is Action.NOTHING:
@@ -213,7 +328,7 @@ class Session:
         generation = self.member.generation_id
         evaluation, anew = self._parts.evaluator.evaluate(others, leading=leading, generation=generation)
         if anew:
-            self._parts.publish(others, first=leading, condition=self._parts.evaluator.condition)
+            self._reporter.publish(others, first=leading, condition=self._parts.evaluator.condition)
         return evaluation
 
     def _ask_for_commits(self) -> None:
@@ -251,8 +366,8 @@ class Session:
         self._ask_for_commits()
         if considered:
             if self._parts.takeovers.is_under_way:
-                self._joining.asked = True
-                self._reporter.observer.begins("takeover")
+                self._asked = True
+                self._reporter.begins_rebalance("takeover")
             self._group.forget()
             return 0.0
         if self._parts.position.keep(member, view):
@@ -264,7 +379,7 @@ class Session:
     def _report_return(self) -> None:
         """Report a rebalance if the agent asked the group's leader to reassign partitions given to the agent."""
         if self.member.wants_join and len(self.member.assigned):
-            self._reporter.observer.begins("gives partitions back")
+            self._reporter.begins_rebalance("gives partitions back")
 
     def _take_over(self) -> float:
         """Run a turn of a takeover: its rebalances end like others, with the takeover's steps in between."""
@@ -275,6 +390,6 @@ class Session:
             takeovers.end(member)
             return 0.0
         if member.wants_join and member.join(_HELD_JOIN_SECONDS):
-            self._joining.joined()
+            self._joined()
             return 0.0
         return takeovers.turn(member)

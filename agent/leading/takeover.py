@@ -18,8 +18,8 @@ from typing import Final
 
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.progress import Gain
-from samerack.agent.leading.rebalance_evaluator import Evaluation, PolicyStatus
-from samerack.agent.policy import Action, Decision, Reason
+from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
+from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.cluster.group import EAGER, GroupView, MemberView
 from samerack.cluster.joining import ahead, foreign, places_share
 from samerack.common import words
@@ -54,21 +54,7 @@ BACK_SECONDS: Final = 0.3
 than the leader. A later one joins in another rebalance, which costs the group less time than waiting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeoverParties:
-    """The member ids of the agent and of the group's present leader; `static`: the agent has an instance id there."""
-
-    me: str
-    leader: str
-    static: bool
-
-
-def parties_of(member: Membership) -> TakeoverParties:
-    """Return the parties that a membership knows."""
-    return TakeoverParties(me=member.member_id, leader=member.leader_id, static=member.is_static)
-
-
-def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings) -> str:
+def refusal(view: GroupView, member: Membership, leading: LeadingSettings) -> str:
     """Return why a clean takeover of this group is not possible from any position; empty if it is."""
     if not view.stable:
         return f"it is {view.state}, not Stable; try again when it is Stable"
@@ -79,7 +65,7 @@ def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings)
         )
     if view.protocol not in EAGER:
         return f"it is unknown whether members revoke all partitions before they join with protocol {view.protocol!r}"
-    leader = member_of(view, parties.leader)
+    leader = member_of(view, member.leader_id)
     if leader is None:
         return "its leader is not among its members; try again when it has settled"
     if leader.instance_id is not None:
@@ -87,25 +73,25 @@ def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings)
             f"its leader {leader.client_id} is a static member ({leader.instance_id}), which is never evicted and "
             "keeps the lead when it restarts; stop it for longer than its session timeout"
         )
-    return foreign(replace(view, members=others(view, parties.me)), leading)
+    return foreign(replace(view, members=others(view, member.member_id)), leading)
 
 
-def no_position_reason(view: GroupView, parties: TakeoverParties) -> str:
+def no_position_reason(view: GroupView, member: Membership) -> str:
     """Return why the agent cannot become the leader from any position that it can take; empty if it can.
 
     A static member may take another position without a rebalance (`agent.leading.join_position`); a dynamic one must
     keep its position.
     """
-    if not parties.static or not ahead(view, parties.me, parties.leader):
-        return place_refusal(view, parties)
-    if MAX_REJOINS * places_share(view, parties.me, parties.leader, MAX_AHEAD) < _MIN_CHANCES:
+    if not member.is_static or not ahead(view, member.member_id, member.leader_id):
+        return place_refusal(view, member)
+    if MAX_REJOINS * places_share(view, member.member_id, member.leader_id, MAX_AHEAD) < _MIN_CHANCES:
         return f"more than {MAX_AHEAD} members would lead rather than the agent in nearly every place; {_LATER}"
     return ""
 
 
-def place_refusal(view: GroupView, parties: TakeoverParties) -> str:
+def place_refusal(view: GroupView, member: Membership) -> str:
     """Return why evicting the leader and the members ahead cannot make the agent the leader; empty if it can."""
-    before = ahead(view, parties.me, parties.leader)
+    before = ahead(view, member.member_id, member.leader_id)
     if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
         return f"static members would lead next, and are never evicted: {', '.join(sorted(static))}"
     if len(before) > MAX_AHEAD:
@@ -122,9 +108,10 @@ def longest_pause(rejoin_seconds: float | None) -> float | None:
     return None if rejoin_seconds is None else 2 * rejoin_seconds + HELD_SECONDS + _BEGIN_SECONDS
 
 
-def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus, rejoin_seconds: float | None) -> Gain:
+def gain_of(
+    view: GroupView, condition: GroupCondition, evaluator: RebalanceEvaluator, rejoin_seconds: float | None
+) -> Gain:
     """Return what a takeover would gain and cost; `rejoin_seconds` is how long the members took to rejoin recently."""
-    condition = evaluation.condition
     now, then = condition.shares
     return Gain(
         members=len(view.members) - 1,
@@ -132,8 +119,8 @@ def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus
         cross_rack_then=condition.possible.known_partitions_across,
         share_now=now,
         share_then=then,
-        saved_bytes_per_second=policy_status.saved_bytes_per_second,
-        saved_dollars_per_day=policy_status.saved_dollars_per_day,
+        saved_bytes_per_second=evaluator.saved_bytes_per_second,
+        saved_dollars_per_day=evaluator.saved_dollars_per_day,
         rejoin_seconds=rejoin_seconds,
         held_seconds_at_most=HELD_SECONDS,
         pause_seconds_at_most=longest_pause(rejoin_seconds),
@@ -190,7 +177,7 @@ class StepResult:
     trouble: str = ""
 
 
-def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> StepResult:
+def may_evict(before: GroupView, view: GroupView, member: Membership) -> StepResult:
     """Return whether no member owns partitions any more, so that the leader may be evicted.
 
     The group was stable `before`, and is held by the pending member now.
@@ -205,7 +192,7 @@ def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> S
         return StepResult(trouble=f"members left meanwhile: {_names(before, gone)}")
     if come := {one.id for one in view.members} - {one.id for one in before.members}:
         return StepResult(trouble=f"members came meanwhile: {_names(view, come)}")
-    if place := place_refusal(view, parties):
+    if place := place_refusal(view, member):
         return StepResult(trouble=place)
     return StepResult(go=True)
 

@@ -26,7 +26,6 @@ from samerack.agent.leading.takeover import (
     is_back,
     may_evict,
     missing_of,
-    parties_of,
 )
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.joining import ahead
@@ -209,7 +208,7 @@ class TakeoverAttempt:
             self._undo(member, TakeoverEvent.HELD_FOR_LONG, reason)
             return
         view = member.describe()
-        verdict = may_evict(self.before, view, parties_of(member))
+        verdict = may_evict(self.before, view, member)
         if verdict.again and self._tries + 1 < MAX_TRIES:
             self._tries += 1
             self._held_since = None

@@ -26,7 +26,6 @@ from samerack.agent.leading.takeover import (
     MAX_REJOINS,
     gain_of,
     no_position_reason,
-    parties_of,
     place_refusal,
     refusal,
     slow_refusal,
@@ -201,27 +200,26 @@ class TakeoverController:
         if not asked and not self._is_due():
             return False
         dry_run = asked and progress.dry_run
-        gain = gain_of(view, evaluation, self.evaluator.policy_status, self._rejoin_seconds)
-        parties = parties_of(member)
+        gain = gain_of(view, evaluation.condition, self.evaluator, self._rejoin_seconds)
         decision = self.evaluator.dry_run(evaluation)
         reason = (
-            refusal(view, parties, self.leading)
+            refusal(view, member, self.leading)
             or self.never_evicts()
             or slow_refusal(self._rejoin_seconds or 0.0, self.leading.takeover_wait_seconds)
             or worth_refusal(view.name, decision, asked=asked)
         )
         if not reason and not self.request.approached:
-            reason = no_position_reason(view, parties)
+            reason = no_position_reason(view, member)
         if not reason and not dry_run and decision.reason is Reason.MEMBER_MAY_BE_AWAY:
             self.request.extend()
             return False
         if not reason and not dry_run:
-            if parties.static and not self.request.approached and ahead(view, parties.me, parties.leader):
+            if member.is_static and not self.request.approached and ahead(view, member.member_id, member.leader_id):
                 self.request.approached = self.position.approach(member, view, max_ahead=MAX_AHEAD, rejoins=MAX_REJOINS)
                 if self.request.approached:
                     self.request.extend()
                 return True
-            reason = place_refusal(view, parties) or self._lock_refusal()
+            reason = place_refusal(view, member) or self._lock_refusal()
         if reason or dry_run:
             self._answer(progress, reason, gain, asked=asked)
             return False

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from samerack.agent.pod.source_answers import ANSWER_SECONDS, SourceAnswer
+from samerack.agent.pod.sources import ANSWER_SECONDS, SourceAnswer
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, ask
 from samerack.settings.leading import PodSettings

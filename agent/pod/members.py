@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Final, Literal
 
 from samerack.agent.pod.kubernetes import Api, KubernetesError, NoSuchNodeError
-from samerack.agent.pod.source_answers import rack_of
+from samerack.agent.pod.sources import rack_of
 from samerack.cluster.racks import Hosts
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service

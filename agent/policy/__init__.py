@@ -5,16 +5,24 @@ every minimum saving; then windows, budget and breaker must allow it. Changed pa
 cooperative rebalance do not depend on cost: they always cause a rebalance, except in a group with a member that revokes
 nothing round after round.
 
-`condition` has what is known of a group, `reasons` every reason with its texts, `rules` the rules and the decision,
-`decide` the sequence of checks, `budget` the token bucket and the hourly cap, `windows` the allowed times, `breaker`
-the comparison of rebalances with their prediction.
+`condition` has what is known of a group, `reasons` every decision and reason with its texts, `decide` the sequence of
+checks with windows and budget, `breaker` the comparison of rebalances with their prediction.
 """
 
 from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Changes, CrossRackShare, GroupCondition
 from samerack.agent.policy.decide import PolicyState, decide, fresh, remembering
-from samerack.agent.policy.reasons import EXEMPT, REFUSALS, TRIGGERS, WAITS, Reason
-from samerack.agent.policy.rules import SECONDS_PER_DAY, Action, Decision, rules_of
+from samerack.agent.policy.reasons import (
+    EXEMPT,
+    REFUSALS,
+    SECONDS_PER_DAY,
+    TRIGGERS,
+    WAITS,
+    Action,
+    Decision,
+    Reason,
+    rules_of,
+)
 
 __all__ = [
     "EXEMPT",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from samerack.agent.policy.condition import CrossRackShare, GroupCondition
-from samerack.agent.policy.rules import TOLERANCE
+from samerack.agent.policy.reasons import TOLERANCE
 from samerack.settings.policy import PolicyRules
 
 UNDISTURBED_SECONDS: Final = 60.0

@@ -11,12 +11,9 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim
 
 from samerack.agent.policy import breaker as breakers
-from samerack.agent.policy import budget as budgets
 from samerack.agent.policy.breaker import Breaker
-from samerack.agent.policy.budget import Budget
 from samerack.agent.policy.condition import GroupCondition
-from samerack.agent.policy.reasons import Reason, why_cheaper
-from samerack.agent.policy.rules import TOLERANCE, Action, Decision
+from samerack.agent.policy.reasons import TOLERANCE, Action, Decision, Reason, why_cheaper
 from samerack.settings.policy import PolicyRules, WindowSettings
 
 # Windows in which rebalances may be triggered: each opens by a cron expression and stays open for some minutes.
@@ -47,6 +44,7 @@ def _opening(window: WindowSettings, wall: float) -> float:
     return float("inf")
 
 
+HOUR_SECONDS: Final = 3600.0
 _ERRORS: Final = 2.0
 """A rebalance for traffic alone must save more than so many standard errors of what it saves."""
 _ABOVE: Final = 1.0
@@ -55,6 +53,18 @@ _UNMEASURED_SECONDS: Final = 600.0
 """How long bytes are waited for that a minimum needs: a group is measured within some minutes, or not at all."""
 _Refusal: TypeAlias = tuple[Reason, float | None]
 """Why not, and until when (seconds since 1970), if known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The rebalance budget: a token bucket for bursts, and a cap for any hour.
+
+    `tokens` at time `at` (seconds, monotonic), and `spent`, the times of the last hour's rebalances.
+    """
+
+    tokens: float
+    at: float
+    spent: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +86,16 @@ class PolicyState:
 
 def fresh(rules: PolicyRules, now: float) -> PolicyState:
     """Return the state at the start: a full budget, a closed breaker."""
-    return PolicyState(budget=budgets.full(rules, now), breaker=Breaker())
+    return PolicyState(budget=Budget(tokens=float(rules.burst), at=now), breaker=Breaker())
 
 
 def remembering(state: PolicyState, times: Iterable[float]) -> PolicyState:
-    """Add rebalances of the last hour that were triggered before the start (seconds, monotonic)."""
-    return replace(state, budget=budgets.remembering(state.budget, times))
+    """Add rebalances of the last hour that were triggered before the start (seconds, monotonic).
+
+    They count for the hourly cap, not for the bucket.
+    """
+    spent = tuple(sorted({*state.budget.spent, *times}))
+    return replace(state, budget=replace(state.budget, spent=spent))
 
 
 def decide(
@@ -98,7 +112,7 @@ def decide(
     """
     state = replace(
         state,
-        budget=budgets.refilled(state.budget, now, rules),
+        budget=_refilled(state.budget, now, rules),
         breaker=breakers.reviewed(state.breaker, condition, now, wall, rules),
     )
     if condition.withheld and not condition.stuck:
@@ -106,9 +120,9 @@ def decide(
     if condition.partitions_changed:
         if not condition.stuck:
             return _required(state, condition, Reason.PARTITIONS_CHANGED)
-        if budgets.refusal(state.budget, rules) is None:
+        if _budget_refusal(state.budget, rules) is None:
             # a withheld partition has no owner, like a new one: only the budget prevents endless rebalances
-            return _required(replace(state, budget=budgets.spent(state.budget)), condition, Reason.PARTITIONS_CHANGED)
+            return _required(replace(state, budget=_spent(state.budget)), condition, Reason.PARTITIONS_CHANGED)
     return _evaluate(state, condition, now, wall, rules)
 
 
@@ -173,7 +187,7 @@ def _refused(
         return state, (Reason.OUTSIDE_WINDOW, opening)
     if breakers.is_open(state.breaker, now, rules):
         return state, _broken(state.breaker, now, wall, rules)
-    refusal = budgets.refusal(state.budget, rules)
+    refusal = _budget_refusal(state.budget, rules)
     if refusal is not None:
         reason, until = refusal
         return state, (reason, wall + until - now)
@@ -193,7 +207,7 @@ def _broken(breaker: Breaker, now: float, wall: float, rules: PolicyRules) -> _R
 def _act(state: PolicyState, condition: GroupCondition, now: float, rules: PolicyRules) -> tuple[PolicyState, Decision]:
     """Trigger a rebalance, or propose it."""
     reason = why_cheaper(condition)
-    state = replace(state, budget=budgets.spent(state.budget))
+    state = replace(state, budget=_spent(state.budget))
     if rules.mode == "propose":
         return replace(state, proposed=condition.saving), _decision(condition, Action.PROPOSE, reason)
     state = replace(state, breaker=breakers.tried(state.breaker, condition, now))
@@ -217,3 +231,27 @@ def _decision(condition: GroupCondition, action: Action, reason: Reason, until: 
         pause_seconds=condition.pause_seconds,
         changes=condition.changes,
     )
+
+
+def _refilled(budget: Budget, now: float, rules: PolicyRules) -> Budget:
+    """Return the budget as it is now."""
+    at = max(budget.at, now)
+    return Budget(
+        tokens=min(float(rules.burst), budget.tokens + (at - budget.at) / rules.refill_seconds),
+        at=at,
+        spent=tuple(time for time in budget.spent if time > at - HOUR_SECONDS),
+    )
+
+
+def _budget_refusal(budget: Budget, rules: PolicyRules) -> tuple[Reason, float] | None:
+    """Return why a refilled budget does not allow a rebalance, and until when; None if it does."""
+    if len(budget.spent) >= rules.max_per_hour:
+        return Reason.HOURLY_CAP, budget.spent[-rules.max_per_hour] + HOUR_SECONDS
+    if budget.tokens < 1:
+        return Reason.OUT_OF_BUDGET, budget.at + (1 - budget.tokens) * rules.refill_seconds
+    return None
+
+
+def _spent(budget: Budget) -> Budget:
+    """Return the budget after a rebalance."""
+    return replace(budget, tokens=budget.tokens - 1, spent=(*budget.spent, budget.at))

@@ -1,8 +1,8 @@
-"""A bounded buffer of records that Kafka has not acknowledged yet: waiting and in flight.
+"""Kinds of records and their topics, and a bounded buffer of those that Kafka has not acknowledged yet.
 
 When it is full it drops the oldest state of a group first, since the next one replaces it; without states the oldest
 sample, since readers drop the oldest windows first too; last the oldest event, of which there are few. A record in
-flight cannot be taken back.
+flight cannot be taken back. No client is loaded here: an agent that publishes nothing asks for its topics, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from enum import Enum
+
+from samerack.common.errors import SettingsError
+from samerack.settings.all_settings import Settings
 
 
 class Kind(Enum):
@@ -114,3 +117,16 @@ class Outbox:
         left = sorted(record for row in self._waiting.values() for record in row)
         self._waiting, self.bytes = {kind: [] for kind in Kind}, 0
         return left
+
+
+def topics_of(settings: Settings) -> dict[Kind, str]:
+    """Return the topic of each kind of records; empty where nothing is published.
+
+    Raises:
+        SettingsError: Events would share a topic with other records.
+    """
+    asked, events = settings.publishing, settings.events.topic
+    if events and events in asked.topics:
+        raise SettingsError(f"events.topic: is {events}, like another topic in publishing; events need their own topic")
+    topics = {Kind.SAMPLE: asked.traffic_topic, Kind.STATE: asked.states_topic, Kind.EVENT: events}
+    return {kind: topic for kind, topic in topics.items() if topic}

@@ -19,10 +19,9 @@ from typing import Final
 import structlog
 
 from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
-from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
+from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord, topics_of
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
-from samerack.agent.publishing.topic_names import topics_of
 from samerack.common.attempts import RetryPauses
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.service import Service

@@ -19,8 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
-from samerack.agent.publishing.refusals import REFUSED_SECONDS, Trouble, kafka_error, why_of
-from samerack.agent.publishing.topics import TopicAvailability
+from samerack.agent.publishing.topics import REFUSED_SECONDS, TopicAvailability, Trouble, kafka_error, why_of
 from samerack.auth.identities import TokenError
 from samerack.auth.kafka_config import files_of, for_librdkafka, get_token, nearest
 from samerack.common.errors import RefusedError, SettingsError

@@ -1,4 +1,4 @@
-"""Counters of the plans for Kafka Streams applications; gauges are in `agent.streams.board`."""
+"""Counters of the plans for Kafka Streams applications; gauges are in `agent.streams.reporter`."""
 
 from __future__ import annotations
 

@@ -1,23 +1,32 @@
 """The agent's JSON under `/v1`: traffic, lag, history, findings, events, policy, status and racks.
 
-Read-only. `samerack cost`, `lag`, `top`, `verify` and `plan` use it.
+Anybody may read it: `samerack cost`, `lag`, `verify` and `plan` do. Programs on this machine may also post: Kafka
+Streams applications their questions and what came of a plan, others librdkafka's statistics. Each question takes
+processor time, and each post changes what is shown, so those from other machines and from pages in a browser are
+refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, get_args
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from samerack.agent.group_status import GroupStatus
-from samerack.agent.web.body import JSON, refusal
+from samerack.agent.streams.context import NoPlanError
+from samerack.agent.streams.service import StreamsService
+from samerack.agent.web.guard import JSON, BodyReader, RequestError, refusal, refused_change
 from samerack.events import MAX_ASKED, Kind
 from samerack.events.event import EVENT_LIST, EventList
 from samerack.reporting import findings, group_lag, host_racks, report
 from samerack.reporting.report_service import ReportService, history_to_json
+from samerack.traffic.snapshot import ObservedMember
+from samerack.traffic.statistics import MAX_BYTES, MeasuredElsewhereError, StatisticsError
 
 POLICY: Final = (
     "group",
@@ -32,6 +41,14 @@ POLICY: Final = (
     "saved_dollars_per_day",
 )
 """The fields of a group's status that show whether and when the agent rebalances it."""
+MAX_QUESTION_BYTES: Final = 64 * 1024 * 1024
+_AT_ONCE: Final = 2
+"""Questions in memory: one that is planned, and one that waits."""
+_MAX_COMPUTED: Final = 65_536
+_CURE: Final = "ask the agent beside the application"
+
+Take = Callable[[str, bytes, str | None], ObservedMember]
+"""Takes the group, the body and a member id or instance id, and returns the member of the statistics."""
 
 
 def routes(
@@ -101,3 +118,76 @@ def routes(
 
 def _unknown_group(group: str) -> Response:
     return refusal(404, f"group {group}: the agent does not know it")
+
+
+def streams_routes(streams: StreamsService) -> list[Route]:
+    """Return the routes with which Kafka Streams applications on this host ask for plans, and one that shows the plans.
+
+    `POST /v1/streams/prepare` says that an application will ask: the process that plans starts.
+    """
+    questions = BodyReader(max_bytes=MAX_QUESTION_BYTES, at_once=_AT_ONCE)
+    outcomes = BodyReader(max_bytes=_MAX_COMPUTED)
+
+    def answering(
+        bodies: BodyReader, answer: Callable[[bytes, Request], bytes | None]
+    ) -> Callable[..., Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            if refused := refused_change(request, _CURE):
+                return refusal(403, refused)
+            try:
+                async with bodies.read(request) as body:
+                    found = await run_in_threadpool(answer, body, request)
+            except RequestError as error:
+                return error.answer()
+            except NoPlanError as error:
+                return refusal(error.status, str(error))
+            return Response(status_code=204) if found is None else Response(found, media_type=JSON)
+
+        return endpoint
+
+    def plan(body: bytes, request: Request) -> bytes:
+        return streams.plan(body, request.query_params.get("application", ""))
+
+    def computed(body: bytes, _: Request) -> None:
+        streams.computed(body)
+
+    def prepare(*_: object) -> None:
+        streams.prepare()
+
+    def show(_: Request) -> Response:
+        return JSONResponse({"applications": streams.board.to_json()})
+
+    return [
+        Route("/v1/streams", show),
+        Route("/v1/streams/assign", answering(questions, plan), methods=["POST"]),
+        Route("/v1/streams/computed", answering(outcomes, computed), methods=["POST"]),
+        Route("/v1/streams/prepare", answering(outcomes, prepare), methods=["POST"]),
+    ]
+
+
+def statistics_routes(take: Take) -> list[Route]:
+    """Return the route to which applications on this host post librdkafka's statistics; refused ones change nothing.
+
+    `take` raises StatisticsError for invalid statistics.
+    """
+    bodies = BodyReader(max_bytes=MAX_BYTES)
+    one_at_a_time = asyncio.Lock()  # parsing takes many times the memory of the body
+
+    async def statistics(request: Request) -> Response:
+        if refused := refused_change(request, "post to an agent beside the application"):
+            return refusal(403, refused)
+        group = request.query_params.get("group", "")
+        if not group:
+            return refusal(400, "missing group; post to /v1/statistics?group=NAME")
+        try:
+            async with bodies.read(request) as body, one_at_a_time:
+                member = await run_in_threadpool(take, group, body, request.query_params.get("member"))
+        except RequestError as error:
+            return error.answer()
+        except MeasuredElsewhereError as error:
+            return refusal(409, str(error))
+        except StatisticsError as error:
+            return refusal(400, str(error))
+        return JSONResponse({"member": member.id, "rack": member.rack.rack})
+
+    return [Route("/v1/statistics", statistics, methods=["POST"])]

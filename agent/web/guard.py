@@ -1,22 +1,100 @@
-"""Which requests may change anything over the agent's port, and which host names requests may use at all.
+"""Which requests may change anything over the agent's port, which host names they may use, and how bodies are limited.
 
 Only programs on this machine may make changes: the peer is a loopback address or at a Unix socket, the Host header
 names a loopback address (a page whose name was rebound to 127.0.0.1 sends another name), and there is no Origin header,
 which browsers add to requests of pages. Any client that reaches the port may read, with a known host name: otherwise a
-page whose own name was rebound to the agent's address could read it as its own origin.
+page whose own name was rebound to the agent's address could read it as its own origin. It may also open connections and
+send slowly: so bodies are read within limits of content type, number of bytes, time, and number at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from samerack.agent.web.body import refusal
+from samerack.common.words import plain
+
+JSON: Final = "application/json"
+_SECONDS: Final = 5.0
+_AT_ONCE: Final = 16
+_LONGEST_REASON: Final = 500
+
+
+class RequestError(Exception):
+    """A rejected request: the HTTP status of the response, and the reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+    def answer(self) -> Response:
+        """Return the response."""
+        return refusal(self.status, str(self))
+
+
+def refusal(status: int, reason: str) -> Response:
+    """Return a JSON object with the reason, cut to a maximum length and without terminal control characters."""
+    text = plain(reason)
+    text = text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
+    # after a timeout, close the connection instead of waiting for the rest of the body
+    headers = {"connection": "close"} if status == 408 else None
+    return JSONResponse({"error": text}, status_code=status, headers=headers)
+
+
+class BodyReader:
+    """Reads the bodies of one route; for use in one event loop."""
+
+    def __init__(self, *, max_bytes: int, seconds: float = _SECONDS, at_once: int = _AT_ONCE) -> None:
+        """Read bodies of so many bytes at most, each within some seconds and so many at the same time."""
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+        self._free = at_once
+
+    @asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield the body, whatever length its header claims; it counts as being read until the context ends.
+
+        Raises:
+            RequestError: It is not JSON by its content type (415), too long (413), late (408), cut off (400), or one
+                too many at the same time (503).
+        """
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            raise RequestError(415, f"content-type: expected {JSON}")
+        if not self._free:
+            raise RequestError(503, "too many other requests are in progress; try again in a few seconds")
+        self._free -= 1
+        try:
+            yield await self._in_time(request)
+        finally:
+            self._free += 1
+
+    async def _in_time(self, request: Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._parts(request)
+        except TimeoutError:
+            raise RequestError(408, f"request body did not arrive within {self._seconds:g} s") from None
+        except ClientDisconnect:
+            raise RequestError(400, "request body was cut off") from None
+
+    async def _parts(self, request: Request) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self._max_bytes:
+                raise RequestError(413, f"request body has more than {self._max_bytes} bytes")
+            parts.append(part)
+        return b"".join(parts)
+
 
 _LOCAL: Final = "localhost"
 UNIX_PEER: Final = "unix"

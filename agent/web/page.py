@@ -18,11 +18,10 @@ from starlette.routing import Route
 
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.policy import WAITS
-from samerack.agent.streams.board import StreamsStatus
+from samerack.agent.streams.reporter import StreamsStatus
 from samerack.agent.web.event_rows import event_rows
-from samerack.agent.web.groups_table import OF_ONE, ShownGroup, groups_table
 from samerack.agent.web.history_plot import plot
-from samerack.agent.web.lag_tables import group_address, known_sort, lag_tables
+from samerack.agent.web.tables import OF_ONE, ShownGroup, group_address, groups_table, known_sort, lag_tables
 from samerack.common import words
 from samerack.common.money import per_month
 from samerack.events.event import duration

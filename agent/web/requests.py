@@ -1,19 +1,27 @@
-"""`POST /v1/requests` asks the agent to leave a group, to pause in it, or to resume; `GET` returns what is in force."""
+"""Endpoints with which programs on this machine ask the leader of one group to do something, and see how it stands.
+
+`POST /v1/requests` asks the agent to leave a group, to pause in it, or to resume; `POST /v1/takeover` to take over as
+its leader. `GET` returns what is in force, or the progress. POST accepts only programs on this machine
+(`agent.web.guard`) that send the content type of JSON, which a page of another origin may not send without a preflight
+request.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
-from samerack.agent.leading.group_requests import to_json
+from samerack.agent.leading import group_requests, progress
+from samerack.agent.leading.progress import TakeoverOutcome
 from samerack.agent.policy.requests import ASKED, MAX_SECONDS, MAX_TEXT, Wish
-from samerack.agent.web import group_endpoint
-from samerack.agent.web.body import RequestError
-from samerack.common.words import plain
+from samerack.agent.web.guard import JSON, BodyReader, RequestError, refusal, refused_change
+from samerack.common.words import nearest, plain
 
 if TYPE_CHECKING:
     from samerack.agent.leading.leader import GroupLeader
@@ -23,37 +31,101 @@ RESUME: Final = "resume"
 ACTIONS: Final[Mapping[str, Wish | None]] = {**{wish.value: wish for wish in ASKED}, RESUME: None}
 """What may be asked for, and the wish that it puts into force; None ends all."""
 _FIELDS: Final = frozenset({"group", "action", "seconds", "by", "why", "lead_again"})
+_MAX_BYTES: Final = 4096
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """A request as it was sent."""
-
-    wish: Wish | None
-    seconds: float | None
-    by: str
-    why: str
-    lead_again: bool
+_Ask: TypeAlias = "Callable[[GroupLeader], tuple[int, bytes]]"
+"""Asks a leader, and returns status and JSON of the answer; runs on a thread."""
 
 
 def routes(leaders: Mapping[str, GroupLeader]) -> list[Route]:
     """Return the routes for the leaders by group."""
+    return [
+        *_endpoint(
+            progress.PATH,
+            leaders,
+            command="run samerack lead beside the agent",
+            read=_takeover,
+            show=lambda leader: progress.to_json(leader.takeover),
+        ),
+        *_endpoint(
+            PATH,
+            leaders,
+            command="run samerack leave, pause or resume beside the agent",
+            read=_request,
+            show=lambda leader: group_requests.to_json(leader.operators.status),
+        ),
+    ]
 
-    def ask(leader: GroupLeader, asked: _Asked) -> tuple[int, bytes]:
-        return 200, to_json(leader.operators.ask(**asdict(asked)))
 
-    return group_endpoint.routes(
-        PATH,
-        leaders,
-        command="run samerack leave, pause or resume beside the agent",
-        read=_question,
-        ask=ask,
-        show=lambda leader: to_json(leader.operators.status),
-    )
+def _endpoint(
+    path: str,
+    leaders: Mapping[str, GroupLeader],
+    *,
+    command: str,
+    read: Callable[[bytes], tuple[str, _Ask]],
+    show: Callable[[GroupLeader], bytes],
+) -> list[Route]:
+    """Return the routes of one endpoint.
+
+    `command` is what a user who is refused should do instead. `read` returns the group and what asks its leader, from
+    the body of POST, and raises RequestError; `show` the JSON of GET, which has the group in the query.
+    """
+    bodies = BodyReader(max_bytes=_MAX_BYTES)
+
+    async def post(request: Request) -> Response:
+        if refused := refused_change(request, command):
+            return refusal(403, refused)
+        try:
+            async with bodies.read(request) as body:
+                group, ask = read(body)
+        except RequestError as error:
+            return error.answer()
+        leader = leaders.get(group)
+        if leader is None:
+            return _unknown(group, leaders)
+        status, content = await run_in_threadpool(ask, leader)
+        return Response(content, status_code=status, media_type=JSON)
+
+    async def get(request: Request) -> Response:
+        group = request.query_params.get("group", "")
+        leader = leaders.get(group)
+        if leader is None:
+            return _unknown(group, leaders)
+        return Response(await run_in_threadpool(show, leader), media_type=JSON)
+
+    return [Route(path, get, methods=["GET"]), Route(path, post, methods=["POST"])]
 
 
-def _question(body: bytes) -> tuple[str, _Asked]:
-    """Return the requested group, and what is asked for it.
+def _unknown(group: str, leaders: Mapping[str, object]) -> Response:
+    name = group[:100]
+    return refusal(404, f"group {name!r}: the agent does not lead it; {nearest(name, leaders.keys())}")
+
+
+def _takeover(body: bytes) -> tuple[str, _Ask]:
+    """Return the requested group, and what asks its leader for a takeover or a dry run.
+
+    Raises:
+        RequestError: The body is not valid; the message says what is expected.
+    """
+    try:
+        sent: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RequestError(400, 'expected JSON: {"group": NAME, "dry_run": false}') from None
+    if not isinstance(sent, dict) or sent.keys() - {"group", "dry_run"}:
+        raise RequestError(400, "expected an object of group and dry_run")
+    group, dry_run = sent.get("group"), sent.get("dry_run", False)
+    if not isinstance(group, str) or not isinstance(dry_run, bool):
+        raise RequestError(400, "expected group to be a string, and dry_run true or false")
+
+    def ask(leader: GroupLeader) -> tuple[int, bytes]:
+        asked = leader.take_over(dry_run=dry_run)
+        return 409 if asked.outcome is TakeoverOutcome.REFUSED else 202, progress.to_json(asked)
+
+    return group, ask
+
+
+def _request(body: bytes) -> tuple[str, _Ask]:
+    """Return the requested group, and what asks its leader to leave it, to pause in it, or to resume.
 
     Raises:
         RequestError: The body is not valid; the message says what is expected.
@@ -77,13 +149,18 @@ def _question(body: bytes) -> tuple[str, _Asked]:
     lead_again = sent.get("lead_again", False)
     if not isinstance(lead_again, bool) or (lead_again and action != Wish.LEAVE):
         raise RequestError(400, "expected lead_again to be true or false, and true only for a leave")
-    return group, _Asked(
-        wish=ACTIONS[action],
-        seconds=float(seconds) if seconds is not None else None,
-        by=_clean(by),
-        why=_clean(why),
-        lead_again=lead_again,
-    )
+
+    def ask(leader: GroupLeader) -> tuple[int, bytes]:
+        status = leader.operators.ask(
+            ACTIONS[action],
+            seconds=float(seconds) if seconds is not None else None,
+            by=_clean(by),
+            why=_clean(why),
+            lead_again=lead_again,
+        )
+        return 200, group_requests.to_json(status)
+
+    return group, ask
 
 
 def _clean(text: str) -> str:

@@ -28,7 +28,7 @@ from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.processes import end, spawn
 from lab.sandbox.sockets import Sockets
-from samerack.agent.web import client_reports as traffic_web
+from samerack.agent.web import api as web_api
 from samerack.agent.web.server import WebServer
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
@@ -119,7 +119,7 @@ class Bench:
             name: TrafficWatch(settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=lambda: True)
             for name, board in self._boards.items()
         }
-        routes = list(traffic_web.routes(self.watches["exact"].post))
+        routes = web_api.statistics_routes(self.watches["exact"].post)
         self.web = WebServer(Starlette(routes=routes), host="127.0.0.1", port=0)
         ports = {int(broker.address.rpartition(":")[2]): broker.id for broker in cluster.brokers.values()}
         self._sockets = Sockets(brokers=ports)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.pod.local import LABEL_VARIABLE
+from samerack.agent.pod.sources import LABEL_VARIABLE
 from samerack.agent.web.server import application
 from tests.helm.chart import (
     NAMESPACE,

@@ -21,8 +21,8 @@ from lab.sandbox.admin import wait_until
 from samerack.agent.metrics import Metrics
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
-from samerack.agent.web.groups_table import GROUPS_SHOWN
 from samerack.agent.web.server import WebServer, application
+from samerack.agent.web.tables import GROUPS_SHOWN
 from samerack.reporting.report_service import ReportService
 from tests.integration.browser import ENTER, TAB, Browser
 from tests.unit.agent.measured import busy, busy_events, busy_history, reports, snapshot

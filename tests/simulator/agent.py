@@ -21,12 +21,11 @@ import structlog
 from kafka import util
 from kafka.net import connection, selector
 
-from samerack.agent.leading import assigning, consumer_wait, responsibility
+from samerack.agent.leading import assigning, responsibility
 from samerack.agent.leading import leader as leader_module
 from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading import parts as parts_module
-from samerack.agent.leading.group_memory import GroupMemory
-from samerack.agent.leading.group_sizes import GroupSizes
+from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
@@ -50,7 +49,6 @@ _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     assigning,
     connection,
     connections,
-    consumer_wait,
     group_member,
     leader_module,
     membership_module,

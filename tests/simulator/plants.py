@@ -12,7 +12,6 @@ from unittest import mock
 from samerack.agent.leading import (
     admission,
     assigning,
-    join_metadata,
     leader,
     membership,
     rebalance_evaluator,
@@ -25,7 +24,7 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.polled_group import POLL_SECONDS, PolledGroup
 from samerack.agent.leading.rebalance_evaluator import MemberLives
 from samerack.agent.leading.session import Session
-from samerack.agent.policy import GroupCondition, back_off, budget, plan_health
+from samerack.agent.policy import GroupCondition, back_off
 from samerack.cluster import group_member, joining
 from samerack.cluster import view as cluster
 from samerack.cluster.group_member import Joined
@@ -41,7 +40,7 @@ Patch: TypeAlias = tuple[Any, str, Any]
 _VERSION_0: Final = encode_subscription(Subscription(version=0, topics=("t",)))
 _ladder: Final = import_module("samerack.agent.policy.decide")
 _assign, _subscriptions, _enter = Assigning.assign, Assigning._subscriptions, JoinPosition.enter
-_planned, _settle_deletions = plan_health.planned, cluster._settle_deletions
+_planned, _settle_deletions = back_off.planned, cluster._settle_deletions
 _partitions_changed = problem.partitions_changed
 
 
@@ -109,7 +108,7 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     # the leader also accepts descriptions of a former generation, which a new coordinator may return at first
     "every-poll-believed": ((Assigning, "may_be_of", _always(be=True)),),
     # the agent ignores the budget of rebalances
-    "no-budget": ((budget, "refusal", _always(be=None)),),
+    "no-budget": ((_ladder, "_budget_refusal", _always(be=None)),),
     # the agent takes a place that a consumer needs, in a group of limited size
     "takes-the-last-place": ((admission, "no_room_reason", _always(be="")),),
     # the agent does not send LeaveGroup when it ends
@@ -136,7 +135,7 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
         (assigning, "members_without_partitions", _always(be=())),
     ),
     # the agent's own subscription has version 3, which some leaders cannot read
-    "newest-metadata": ((join_metadata, "encode_subscription", _newest),),
+    "newest-metadata": ((membership, "encode_subscription", _newest),),
     # the agent joins groups whose leader gives partitions to members without topics
     "follows-anybody": ((joining, "UNSOUND_PROTOCOLS", frozenset()), (session, "unsound", _always(be=""))),
     # the agent treats members that find a topic one after the other as members that reject plans

@@ -86,7 +86,7 @@ class SupervisedAgent:
     def waits(self) -> bool:
         """Whether a rebalance waits for signs of life of the members."""
         parts = self.leader._parts if self.up and self.leader is not None else None
-        decision = parts.evaluator.policy_status.decision if parts is not None else None
+        decision = parts.evaluator.decision if parts is not None else None
         return decision is not None and decision.reason is Reason.MEMBER_MAY_BE_AWAY
 
     def start(self) -> None:

@@ -10,8 +10,17 @@ from urllib.parse import quote
 
 import typer
 
-from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Progress, TakeoverOutcome, from_json, to_json
-from samerack.agent.web.takeover import PATH
+from samerack.agent.leading.progress import (
+    GOOD,
+    PATH,
+    UNDER_WAY,
+    Did,
+    Gain,
+    Progress,
+    TakeoverOutcome,
+    from_json,
+    to_json,
+)
 from samerack.cli.agent_requests import UrlOption, agent_address, get, post, refusal
 from samerack.common import words
 from samerack.common.console import Console

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from samerack.agent.leading.prospect import prospect
+from samerack.agent.leading.admission import prospect
 from samerack.assignors.evaluate import Rates
 from samerack.cluster.broker_configs import ServerAssignors, from_values, read_broker_configs
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, STABLE, GroupView, view_group

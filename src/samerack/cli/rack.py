@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from samerack.agent.pod.own import own_rack
-from samerack.agent.pod.source_answers import OwnRack, SourceAnswer, rack_of
-from samerack.agent.pod.writing import env_line, plain, property_line, write
+from samerack.agent.pod.own import env_line, own_rack, plain, property_line, write
+from samerack.agent.pod.sources import OwnRack, SourceAnswer, rack_of
 from samerack.common import words
 from samerack.common.errors import AgentError
 from samerack.settings.flags import settings_from

@@ -15,11 +15,9 @@ from samerack.agent.policy import REFUSALS, TRIGGERS, Reason
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.outbox import Kind
-from samerack.agent.streams.board import StreamsBoard
 from samerack.agent.streams.figures import Summary
 from samerack.agent.streams.metrics import FAILURES, StreamsMetrics
-from samerack.agent.streams.outcome import Computed
-from samerack.agent.streams.reporter import StreamsReporter
+from samerack.agent.streams.reporter import Computed, StreamsBoard, StreamsReporter
 from samerack.election.election import ElectionCollector
 from samerack.events import EventLog
 from samerack.events.event_log import EventMetrics

@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.agent.web.groups_table import GROUPS_SHOWN, OF_ONE, OF_SEVERAL, GroupsTable, ShownGroup, groups_table
-from samerack.agent.web.lag_tables import ROWS_SHOWN, group_address, known_sort, lag_tables
+from samerack.agent.web.tables import (
+    GROUPS_SHOWN,
+    OF_ONE,
+    OF_SEVERAL,
+    ROWS_SHOWN,
+    GroupsTable,
+    ShownGroup,
+    group_address,
+    groups_table,
+    known_sort,
+    lag_tables,
+)
 from samerack.reporting.group_lag import GroupLag, MemberLag, PartitionLag, group_lag
 from tests.unit.agent.measured import A, B, busy, group, reports
 

@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.web import requests, streams, takeover
+from samerack.agent.web import api, requests
 from samerack.agent.web.guard import KnownHosts, refused_change
 from samerack.agent.web.server import CONTENT_TYPE, WebServer, application
 from samerack.common.errors import AgentError
@@ -193,7 +193,7 @@ def test_changes_are_for_programs_on_this_machine(request_: Request, refused: st
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """The port of an agent with what may change something: each request is refused before anybody is asked."""
-    with served(*takeover.routes({}), *requests.routes({}), *streams.routes(Mock())) as port:
+    with served(*requests.routes({}), *api.streams_routes(Mock())) as port:
         yield port
 
 

@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from samerack.agent.web import client_reports as traffic_web
+from samerack.agent.web import api as web_api
+from samerack.agent.web import requests as web_requests
 from samerack.agent.web import server as web
-from samerack.agent.web import takeover as web_takeover
-from samerack.agent.web.body import BodyReader, RequestError
+from samerack.agent.web.guard import BodyReader, RequestError
 from samerack.traffic.snapshot import ObservedMember
 from tests.unit.agent.serving import running, served
 from tests.unit.agent.test_web_requests import Leader
@@ -41,7 +41,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     defaults = {**(BodyReader.__init__.__kwdefaults__ or {}), "seconds": 10 * LONGEST_SECONDS}
     monkeypatch.setattr(BodyReader.__init__, "__kwdefaults__", defaults)
     leader: Any = Leader()
-    more = (*traffic_web.routes(_take), *web_takeover.routes({"orders": leader}))
+    more = (*web_api.statistics_routes(_take), *web_requests.routes({"orders": leader}))
     with served(*more) as port:
         yield port
 

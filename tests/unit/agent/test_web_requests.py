@@ -16,7 +16,6 @@ from samerack.agent.leading.group_requests import GroupRequests, RequestStatus
 from samerack.agent.leading.progress import Did, Gain, Progress, TakeoverOutcome, from_json, to_json
 from samerack.agent.policy.requests import Wish
 from samerack.agent.web import requests as web_requests
-from samerack.agent.web import takeover as web_takeover
 from samerack.cli import lead
 from samerack.cli import requests as commands
 from samerack.cli.main import app
@@ -104,7 +103,7 @@ def port(leader: Leader) -> Iterator[int]:
     """The port of an agent with this leader."""
     leaders: dict[str, Any] = {"orders": leader}
     status = Route("/v1/status", lambda _: JSONResponse({"bootstrap": "east:9092,east-2:9092"}))
-    with served(status, *web_requests.routes(leaders), *web_takeover.routes(leaders)) as port:
+    with served(status, *web_requests.routes(leaders)) as port:
         yield port
 
 

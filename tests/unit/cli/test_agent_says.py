@@ -92,11 +92,11 @@ def test_a_pause_is_shown_beside_the_role(agent: Agent) -> None:
     """Status, plan and page name the request; the group has no trouble, as the agent leads it."""
     orders = agent.clusters[""].parts.led["orders"]
     orders.operators.ask(Wish.PAUSE, seconds=None, by="alice", why="")
-    orders._parts.publish(group(state="Empty"), first=False, condition=None)
+    orders._parts.reporter.publish(group(state="Empty"), first=False, condition=None)
     (why,) = orders.operators.status.reasons
     assert "start no rebalance in it for racks or traffic by alice" in why
     assert agent_says(settings(agent), "orders")["paused"] == why
     assert agent_says(settings(agent), "orders")["trouble"] == ""
     orders.operators.ask(None, seconds=None, by="", why="")
-    orders._parts.publish(group(state="Empty"), first=False, condition=None)
+    orders._parts.reporter.publish(group(state="Empty"), first=False, condition=None)
     assert agent_says(settings(agent), "orders")["paused"] == ""

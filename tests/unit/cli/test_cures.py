@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from samerack.agent.leading.prospect import prospect
+from samerack.agent.leading.admission import prospect
 from samerack.agent.leading.takeover import worth_refusal
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.agent.policy.requests import RebalanceRequest, Wish, in_words

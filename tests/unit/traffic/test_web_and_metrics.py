@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
-from samerack.agent.web import client_reports as traffic_web
+from samerack.agent.web import api as web_api
 from samerack.agent.web.server import WebServer
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
@@ -66,7 +66,7 @@ def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
         taken.append((group, member_id))
         return member("m1", "c", 0)
 
-    server = WebServer(Starlette(routes=list(traffic_web.routes(take))), host="127.0.0.1", port=0)
+    server = WebServer(Starlette(routes=web_api.statistics_routes(take)), host="127.0.0.1", port=0)
     server.start()
     yield server.port, taken
     server.stop()

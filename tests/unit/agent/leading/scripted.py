@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import gc
 import warnings
+from types import SimpleNamespace
+from typing import Any, cast
 
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
+from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.metrics import Metrics
+from samerack.agent.policy import Breaker
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.view import SettlingTimes
+from samerack.cluster.racks import NO_HOSTS
+from samerack.cluster.view import SettledCluster, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.common.shared_threads import SharedThreads
@@ -54,11 +59,33 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
     return GroupLeader(parts, threads=SharedThreads(group), client=client, poller=poller)
 
 
-def reporter_of(*, metrics: Metrics | None = None, events: EventLog | None = None) -> GroupReporter:
+def evaluator_of(cluster: SettledCluster | None = None) -> RebalanceEvaluator:
+    """Replaces the evaluator of a group about which nothing was decided."""
+    evaluator: Any = SimpleNamespace(
+        watch=SimpleNamespace(cluster=cluster),
+        hosts=NO_HOSTS,
+        condition=None,
+        mode="act",
+        decision=None,
+        tokens=3.0,
+        breaker=Breaker(),
+        saved_bytes_per_second=None,
+        saved_dollars_per_day=None,
+    )
+    return cast(RebalanceEvaluator, evaluator)
+
+
+def reporter_of(
+    *, metrics: Metrics | None = None, events: EventLog | None = None, cluster: SettledCluster | None = None
+) -> GroupReporter:
     """The reporter of a group that no broker has."""
     settings = Settings(kafka={"bootstrap.servers": "h:1"}, groups=("orders",))
     return GroupReporter(
-        group="orders", settings=settings, metrics=metrics or Metrics(), events=EventLog() if events is None else events
+        group="orders",
+        settings=settings,
+        evaluator=evaluator_of(cluster),
+        metrics=metrics or Metrics(),
+        events=EventLog() if events is None else events,
     )
 
 

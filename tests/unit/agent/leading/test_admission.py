@@ -10,10 +10,8 @@ import pytest
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from samerack.agent.group_status import OBSERVING
-from samerack.agent.leading.admission import Admission
-from samerack.agent.leading.group_memory import GroupMemory
-from samerack.agent.leading.group_sizes import KEEP_SECONDS, GroupSizes
-from samerack.agent.leading.prospect import after_leave, prospect
+from samerack.agent.leading.admission import Admission, after_leave, prospect
+from samerack.agent.leading.group_memory import KEEP_SECONDS, GroupMemory, GroupSizes
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.broker_configs import NO_LIMIT
 from samerack.cluster.group import GroupView

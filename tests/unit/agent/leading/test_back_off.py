@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.agent.policy.back_off import RESET_SECONDS, BackOff, BackOffState, backed_off
+from samerack.agent.policy.back_off import (
+    REFRESH_SECONDS,
+    RESET_SECONDS,
+    BackOff,
+    BackOffState,
+    PlanHealth,
+    PlanRecord,
+    backed_off,
+    lost,
+    planned,
+)
 from samerack.agent.policy.back_off_causes import (
     LOST_SECONDS,
     MAX_FAILED,
@@ -18,7 +28,6 @@ from samerack.agent.policy.back_off_causes import (
     BackOffError,
     Cause,
 )
-from samerack.agent.policy.plan_health import REFRESH_SECONDS, PlanHealth, PlanRecord, lost, planned
 
 A_B = {"a": frozenset({"t"}), "b": frozenset({"t"})}
 TIMED = [cause for cause in Cause if RULES[cause].first_seconds]

@@ -10,34 +10,29 @@ import pytest
 from samerack.agent.group_status import FOLLOWING, OBSERVING, WAITING
 from samerack.agent.group_status import LEADING as LEADS
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.rebalance_evaluator import PolicyStatus
-from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Changes, Decision, Reason
 from samerack.cluster.group import GroupView
-from samerack.cluster.racks import NO_HOSTS
+from samerack.cluster.view import SettledCluster
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.protocol.values import from_pairs
-from samerack.settings.all_settings import Settings
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
 
-CLOSED = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
 
-
-def recording_reporter() -> tuple[GroupReporter, EventLog, Metrics]:
+def recording_reporter(cluster: SettledCluster | None = None) -> tuple[GroupReporter, EventLog, Metrics]:
     """A reporter with its events and metrics."""
     metrics, events = Metrics(), EventLog()
-    return reporter_of(metrics=metrics, events=events), events, metrics
+    return reporter_of(metrics=metrics, events=events, cluster=cluster), events, metrics
 
 
 def test_a_member_in_a_rack_that_no_broker_has_is_one_without_rack(capsys: pytest.CaptureFixture[str]) -> None:
     """It is counted so, and the warning has the name."""
-    reporter, _, metrics = recording_reporter()
+    reporter, _, metrics = recording_reporter(cluster(t=[(1,)]))
     view = group(member("m-1", "t", rack="a"), member("m-2", "t", rack="cellar"), member("m-3", "t"))
-    reporter.publish(view, first=False, condition=None, cluster=cluster(t=[(1,)]), hosts=NO_HOSTS, policy_status=CLOSED)
+    reporter.publish(view, first=False, condition=None)
     assert metrics.registry.get_sample_value("samerack_members_without_rack", {"group": "orders"}) == 2
     assert capsys.readouterr().out.count("racks-never-match") == 1
 
@@ -74,10 +69,10 @@ def test_a_rebalance_for_racks_is_an_event_with_what_has_changed() -> None:
 def test_the_breaker_is_reported_when_it_opens_opens_again_and_closes() -> None:
     """The event has the cause, and is not repeated at each poll."""
     reporter, events, _ = recording_reporter()
-    opened = replace(CLOSED, breaker=Breaker(failures=3, opened=10.0, cause="it brought nothing"))
-    again = replace(CLOSED, breaker=Breaker(failures=4, opened=3700.0, cause="nor did it now"))
-    for policy_status in (CLOSED, opened, opened, again, again, CLOSED, CLOSED):
-        reporter.broken(policy_status)
+    closed, opened = Breaker(), Breaker(failures=3, opened=10.0, cause="it brought nothing")
+    again = Breaker(failures=4, opened=3700.0, cause="nor did it now")
+    for breaker in (closed, opened, opened, again, again, closed, closed):
+        reporter.broken(breaker)
     recorded = [(event.action, event.detail) for event in reversed(events.latest(kinds=("breaker",)))]
     assert recorded == [("open", "it brought nothing"), ("open", "nor did it now"), ("close", "")]
 
@@ -106,7 +101,6 @@ def test_why_nobody_is_evicted_is_shown_until_the_agent_leads() -> None:
 
 # rebalances, with polls that are answered in the middle of one
 
-LEADING = Settings(kafka={"bootstrap.servers": "h:1"}).leading
 CLUSTER = cluster(t=[[1], [2], [3]])
 
 
@@ -124,18 +118,22 @@ def test_a_poll_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_beg
     now = 100.0
     events = EventLog()
     tracker = RebalanceTracker(events, clock=lambda: now)
-    observer = RebalanceObserver(tracker.of("orders"), leading=LEADING, clock=lambda: now)
-    observer.rejoins(expected=False)
-    observer.joined(7)
+    reporter = replace(reporter_of(events=events, cluster=CLUSTER), rebalances=tracker.of("orders"), clock=lambda: now)
+
+    def sees(view: GroupView) -> None:
+        reporter.publish(view, first=False, condition=None)
+
+    reporter.rejoins(expected=False)
+    reporter.joined(generation=7, leader="one")
     for _ in range(2):
-        observer.sees(BEFORE, condition=None, cluster=CLUSTER)
-    observer.begins("racks-changed")
-    observer.rejoins(expected=False)
+        sees(BEFORE)
+    reporter.begins_rebalance("racks-changed")
+    reporter.rejoins(expected=False)
     now += 3.0  # the members' heartbeats
-    observer.sees(BEFORE, condition=None, cluster=CLUSTER)
-    observer.sees(AFTER, condition=None, cluster=CLUSTER)
-    observer.joined(8)
+    sees(BEFORE)
+    sees(AFTER)
+    reporter.joined(generation=8, leader="one")
     for _ in range(2):
-        observer.sees(AFTER, condition=None, cluster=CLUSTER)
+        sees(AFTER)
     recorded = [(event.generation, event.reason, event.moved) for event in reversed(events.latest())]
     assert recorded == [(7, "joined", None), (8, "racks-changed", 1)]

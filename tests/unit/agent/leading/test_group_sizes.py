@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from samerack.agent.leading.group_sizes import KEEP_SECONDS, GroupSizes
+from samerack.agent.leading.group_memory import KEEP_SECONDS, GroupSizes
 
 
 def test_a_smaller_group_counts_after_a_while() -> None:

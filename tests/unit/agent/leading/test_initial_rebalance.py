@@ -12,7 +12,6 @@ from kafka import errors as kafka_errors
 
 from samerack.agent.leading.initial_rebalance import (
     InitialRebalance,
-    Sighting,
     earliest_eviction,
     is_forming,
     safe_to_join_until,
@@ -64,7 +63,7 @@ class Attempt:
         self.heard: list[tuple[tuple[str, ...], tuple[str, ...], int]] = []
         log: Any = structlog.get_logger()
         self.initial_rebalance = InitialRebalance(
-            sighting=Sighting(at=100.0, empty_at=99.5, members=frozenset(one.id for one in first)),
+            first_seen=frozenset(one.id for one in first),
             begin=101.0,
             rejoin_until=safe_to_join_until(99.5, 3.0),
             until=safe_until(99.5, 3.0),

@@ -144,7 +144,7 @@ def test_a_rebalance_waits_for_signs_of_life() -> None:
     bench.now += 500.0
     decision, _ = bench.decide()
     assert (decision.action, decision.reason) == (Action.SUPPRESS, Reason.MEMBER_MAY_BE_AWAY)
-    assert (decision.pause_seconds, bench.evaluator.policy_status.tokens) == (45.0, 3.0)
+    assert (decision.pause_seconds, bench.evaluator.tokens) == (45.0, 3.0)
     bench.now += 9.0
     assert bench.decide()[0].pause_seconds == 36.0
     for second in range(40):

@@ -16,8 +16,7 @@ from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as KafkaPythonSticky
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from samerack.agent.leading.join_metadata import user_data
-from samerack.agent.leading.membership import REBALANCE_SECONDS, Membership
+from samerack.agent.leading.membership import REBALANCE_SECONDS, Membership, user_data
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import ClusterClient, connect
 from samerack.cluster.connections import Connections

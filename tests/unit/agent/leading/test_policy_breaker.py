@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason
 from samerack.agent.policy.breaker import MAX_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS, UNDISTURBED_SECONDS, is_open
-from samerack.agent.policy.budget import HOUR_SECONDS
-from samerack.agent.policy.decide import next_opening
+from samerack.agent.policy.decide import HOUR_SECONDS, next_opening
 from samerack.settings.policy import PolicyRules, WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, Decisions, condition, ruled
 

@@ -56,7 +56,7 @@ def test_kafka_20959_a_deleted_topic_starts_no_rebalance() -> None:
     assert condition.present.cross_rack_share > condition.possible.cross_rack_share
     decision, is_reported = bench.decide(view)
     assert (decision.action, decision.reason, is_reported) == (Action.SUPPRESS, Reason.TOPIC_DELETED, True)
-    assert bench.evaluator.policy_status.tokens == 3
+    assert bench.evaluator.tokens == 3
     bench.watch.cluster = both
     assert bench.decide(view)[0].reason is not Reason.TOPIC_DELETED
 
@@ -158,7 +158,7 @@ def test_the_first_pattern_has_the_rules(groups: Mapping[str, Mapping[str, Any]]
     bench = Bench(policy={"groups": groups, "min_saving": 0.1})
     decision, _ = bench.decide()
     assert decision.action is action
-    assert bench.evaluator.policy_status.mode == mode
+    assert bench.evaluator.mode == mode
 
 
 def test_a_trigger_that_waits_is_reported_once() -> None:
@@ -183,19 +183,19 @@ def test_a_trigger_that_waits_is_reported_once() -> None:
 
 
 def test_the_status_is_of_the_group_as_it_is() -> None:
-    """The policy_status has the decision, its wait and the saving, and is deleted with the evaluation."""
+    """The evaluator has the decision, its wait and the saving, and is deleted with the evaluation."""
     bench = Bench(
         policy={"windows": [{"cron": "0 2 * * *", "minutes": 60}]}, measured=Measured(rates=lambda _: RATES), now=0.0
     )
     bench.decide()
-    policy_status = bench.evaluator.policy_status
-    assert policy_status.decision is not None
-    assert (policy_status.decision.reason, policy_status.decision.until) == (Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
-    assert policy_status.saved_bytes_per_second == 120.0
-    assert policy_status.saved_dollars_per_day == pytest.approx(120.0 * 86_400 * 0.02 / 2**30)
+    evaluator = bench.evaluator
+    assert evaluator.decision is not None
+    assert (evaluator.decision.reason, evaluator.decision.until) == (Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
+    assert evaluator.saved_bytes_per_second == 120.0
+    assert evaluator.saved_dollars_per_day == pytest.approx(120.0 * 86_400 * 0.02 / 2**30)
     bench.evaluator.forget()
-    assert bench.evaluator.policy_status.decision is None
-    assert bench.evaluator.policy_status.saved_bytes_per_second is None
+    assert bench.evaluator.decision is None
+    assert bench.evaluator.saved_bytes_per_second is None
 
 
 def test_what_was_triggered_before_a_restart_counts_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -39,9 +39,8 @@ class _Evaluator:
     action: Action = Action.REBALANCE
     reason: Reason = Reason.RACKS_CHANGED
     after: float = 0.0
-    policy_status: Any = field(
-        default_factory=lambda: SimpleNamespace(saved_bytes_per_second=None, saved_dollars_per_day=None)
-    )
+    saved_bytes_per_second: float | None = None
+    saved_dollars_per_day: float | None = None
     spent: int = 0
 
     def dry_run(self, _: Evaluation) -> Decision:

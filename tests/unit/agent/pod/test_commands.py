@@ -13,8 +13,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from samerack.agent.pod import local
-from samerack.agent.pod.writing import property_line
+from samerack.agent.pod import sources
+from samerack.agent.pod.own import property_line
 from samerack.cli.main import app
 from samerack.cli.start import is_healthy
 from tests.unit.agent.serving import served
@@ -23,7 +23,7 @@ from tests.unit.agent.serving import served
 @pytest.fixture(autouse=True)
 def _no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine of the tests may be a pod."""
-    monkeypatch.setattr(local, "_LABEL_FILE", "/nowhere/labels")
+    monkeypatch.setattr(sources, "_LABEL_FILE", "/nowhere/labels")
 
 
 def run(*arguments: str, **environment: str) -> Result:

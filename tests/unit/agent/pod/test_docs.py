@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from samerack.agent.pod.local import LABEL_VARIABLE
+from samerack.agent.pod.sources import LABEL_VARIABLE
 from samerack.cli.main import app
 from samerack.settings.leading import PodSettings
 from samerack.settings.loading import load

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from samerack.agent.pod import local
 from samerack.agent.pod import own as metadata
-from samerack.agent.pod.local import labels
+from samerack.agent.pod import sources
 from samerack.agent.pod.own import own_rack, with_own_rack
-from samerack.agent.pod.source_answers import OwnRack, rack_of
+from samerack.agent.pod.sources import OwnRack, labels, rack_of
 from samerack.settings.all_settings import Settings
 from samerack.settings.leading import PodSettings
 from samerack.settings.measuring import TrafficSettings
@@ -30,7 +29,7 @@ pod-template-hash="5c6f7"
 def label_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Path for the labels, without the file."""
     path = tmp_path / "labels"
-    monkeypatch.setattr(local, "_LABEL_FILE", str(path))
+    monkeypatch.setattr(sources, "_LABEL_FILE", str(path))
     return path
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.streams.client_racks import client_racks
 from samerack.agent.streams.context import PlanContext, PlanRules, Rackless
 from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import PlanQuestionError, read_question
+from samerack.agent.streams.service import client_racks
 from samerack.agent.streams.worker import summary
 from samerack.assignors.streams.assignment import TaskType
 from samerack.cluster.racks import Hosts

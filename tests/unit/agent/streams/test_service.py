@@ -19,11 +19,10 @@ from structlog.testing import capture_logs
 from lab.sandbox.admin import wait_until
 from samerack.agent.metrics import Metrics
 from samerack.agent.streams import service as service_module
-from samerack.agent.streams.board import MAX_APPLICATIONS
 from samerack.agent.streams.context import MAX_TEXT, NoPlanError
-from samerack.agent.streams.outcome import ERRORS
+from samerack.agent.streams.reporter import ERRORS, MAX_APPLICATIONS
 from samerack.agent.streams.service import StreamsService
-from samerack.agent.web.streams import MAX_BYTES
+from samerack.agent.web.api import MAX_QUESTION_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
 from samerack.common import pickle_process
 from samerack.events.event import happened, reason
@@ -307,7 +306,7 @@ def test_a_question_that_waited_until_its_deadline_kills_no_process(
 
 def test_a_question_is_bounded(agent: Endpoint) -> None:
     """A body above the limit, one that is no question, and one without its name in the address are refused."""
-    assert agent.post("/v1/streams/assign", b" " * (MAX_BYTES + 1))[0] == 413
+    assert agent.post("/v1/streams/assign", b" " * (MAX_QUESTION_BYTES + 1))[0] == 413
     for path, body, why in (
         ("?application=orders", b"[", "not valid JSON"),
         ("?application=others", question("orders"), "application: does not match the one in the URL"),

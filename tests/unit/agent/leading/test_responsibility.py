@@ -9,13 +9,10 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
-from samerack.agent.leading.consumer_wait import MISSING, ConsumerWait
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.parts import GroupParts
-from samerack.agent.leading.rebalance_evaluator import PolicyStatus
-from samerack.agent.leading.responsibility import Responsibility
+from samerack.agent.leading.responsibility import MISSING, Responsibility
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
 from samerack.common.shared_threads import Rest
@@ -64,20 +61,28 @@ def _finished(waiting: Generator[Rest, None, _T]) -> _T:
             return cast(_T, ended.value)
 
 
-def _wait(polls: _Polls, reporter: GroupReporter, empty_at: float | None = None) -> ConsumerWait:
-    """A wait that must make no membership."""
-    unused: dict[str, Any] = dict.fromkeys(("assigning", "evictions", "position", "takeovers", "requests"))
-    status = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
+def _responsibility(
+    polls: Any, reporter: GroupReporter, leadership: LeadershipState | None = None, **given: Any
+) -> Responsibility:
+    """The responsibility of an agent that must make no membership."""
+    unused: dict[str, Any] = dict.fromkeys(
+        ("assigning", "evaluator", "evictions", "position", "takeovers", "requests", "watch")
+    )
     parts = GroupParts(
         group="orders",
         reporter=reporter,
         settings=SETTINGS,
         admission=cast(Any, SimpleNamespace(admits=lambda _: True)),
-        watch=cast(Any, SimpleNamespace(cluster=cluster())),
-        evaluator=cast(Any, SimpleNamespace(policy_status=status)),
         **unused,
     )
-    return ConsumerWait(parts, cast(Any, polls), lambda: pytest.fail("a membership was made"), empty_at=empty_at)
+    return Responsibility(
+        parts,
+        leadership=leadership or LeadershipState(),
+        poller=polls,
+        new_membership=lambda: pytest.fail("a membership was made"),
+        prepare=lambda: None,
+        **given,
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +99,8 @@ def test_a_group_without_consumers_is_waited_for(
 ) -> None:
     """A name that does not exist is warned of, and in status and metrics until it is seen; consumers end the wait."""
     metrics, polls = Metrics(), _Polls(*views)
-    _finished(_wait(polls, reporter_of(metrics=metrics)).wait(_no_wake, lambda: polls.now < len(views)))
+    waiting = _responsibility(polls, reporter_of(metrics=metrics, cluster=cluster()))
+    _finished(waiting.wait_for_consumers(_no_wake, lambda: polls.now < len(views)))
     assert [(one.role, one.state, one.why) for one in metrics.board.all()] == shown
     assert capsys.readouterr().out.count(MISSING) == any(view.state == "Dead" for view in views)
     missing = metrics.registry.get_sample_value("samerack_group_reason", {"group": "orders", "why": MISSING})
@@ -104,10 +110,10 @@ def test_a_group_without_consumers_is_waited_for(
 def test_a_standby_keeps_the_time_when_a_group_was_empty_until_it_is_elected() -> None:
     """Several agents find a new group by its pattern at about the same time; the poller needs that time once."""
     polls = _Polls(group(CONSUMER))
-    wait = _wait(polls, reporter_of(), empty_at=5.0)
-    assert _finished(wait.wait(_no_wake, lambda: False)) is None
+    waiting = _responsibility(polls, reporter_of(), empty_at=5.0)
+    assert _finished(waiting.wait_for_consumers(_no_wake, lambda: False)) is None
     for _ in range(2):
-        _finished(wait.wait(_no_wake, lambda: True))
+        _finished(waiting.wait_for_consumers(_no_wake, lambda: True))
     assert polls.empty_at == [5.0, None]
 
 
@@ -134,9 +140,8 @@ class _Fenced:
     def __init__(self, leadership: LeadershipState) -> None:
         self.now = 0.0
         self.reporter = reporter_of()
-        self.responsibility = Responsibility(
-            "orders", leadership, self.reporter, prepare=lambda: None, clock=lambda: self.now
-        )
+        self.poller = SimpleNamespace()
+        self.responsibility = _responsibility(self.poller, self.reporter, leadership, clock=lambda: self.now)
         assert self.responsibility.is_active()
         self.fence()
 
@@ -149,17 +154,15 @@ class _Fenced:
     def returns_after(self, seconds: float, *views: GroupView) -> float | None:
         """The seconds after which it returns within this time, while the group looks like this."""
         polls, began = _Polls(*views), self.now
+        self.poller.watch, self.poller.latest, self.poller.unwatch = polls.watch, polls.latest, polls.unwatch
 
-        def wanted() -> bool:
+        def is_over() -> bool:
             self.now = began + polls.now
-            return self.responsibility.is_fenced and polls.now < seconds
+            return polls.now >= seconds
 
-        wait = _wait(polls, self.reporter).wait_fenced(
-            _no_wake, wanted, lambda is_free: self.responsibility.may_return(is_free=is_free)
-        )
-        if not _finished(wait):
+        _finished(self.responsibility.wait_fenced(_no_wake, is_over))
+        if self.reporter.role == FENCED:
             return None
-        self.responsibility.end_fence()
         assert (self.responsibility.is_active(), self.reporter.role) == (True, OUTSIDE)
         return polls.now
 

@@ -1,21 +1,54 @@
-"""Reads the rack of this pod from the pod itself: a variable, a file, or a label from the downward API."""
+"""What the sources of a pod's rack answer, and those in the pod itself: a variable, a file, a label."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from samerack.agent.pod.source_answers import SourceAnswer
-from samerack.settings.leading import PodSettings
+from samerack.settings.leading import PodSettings, RackSource
 
+ANSWER_SECONDS: Final = 1.0
+"""How long the Kubernetes API or a cloud's metadata service may take for one answer: a pod starts only after it."""
 _MAX_BYTES: Final = 1 << 20
 LABEL_VARIABLE: Final = "POD_ZONE"
 """The variable that the downward API fills from the label, in the chart and in docs/racks.md."""
 _LABEL_FILE: Final = "/etc/podinfo/labels"
 """Where Kubernetes' own examples of the downward API mount it. A pod may give the label in a variable instead."""
 _LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceAnswer:
+    """The answer of one source.
+
+    Attributes:
+        zones: all names of the zone, the preferred one first; empty where the source knows nothing.
+        detail: what was read, and where it knows nothing, why and what to do.
+    """
+
+    source: RackSource
+    zones: tuple[str, ...] = ()
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRack:
+    """The rack of this pod as the brokers name it, None where no source knows, and the answers of all sources asked."""
+
+    rack: str | None
+    source: RackSource | None
+    answers: tuple[SourceAnswer, ...]
+
+
+def rack_of(zones: tuple[str, ...], table: Mapping[str, str]) -> str | None:
+    """Return the rack of a zone that has several names: from the table, else the first name."""
+    for zone in zones:
+        if zone in table:
+            return table[zone]
+    return zones[0] if zones else None
 
 
 def from_variable(settings: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
