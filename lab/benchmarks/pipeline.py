@@ -211,7 +211,7 @@ def _load(folder: str) -> None:
 def _report(folder: str) -> None:
     """Make the report as `samerack pipeline report --tables FOLDER --format parquet` does."""
     from samerack.pipeline import session, tables  # noqa: PLC0415 - see the module
-    from samerack.pipeline.report import export, gather, page  # noqa: PLC0415 - see the module
+    from samerack.pipeline.report import gather, page  # noqa: PLC0415 - see the module
 
     settings, place = _settings(folder), Path(folder) / "report"
     steps = {"starting": time.perf_counter()}
@@ -227,7 +227,7 @@ def _report(folder: str) -> None:
             steps["writing"] = time.perf_counter()
             place.mkdir(exist_ok=True)
             (place / "report.html").write_text(page.page(made.report))
-            export.write(made.frames, made.days, place, "parquet")
+            page.write_tables(made.frames, made.days, place, "parquet")
         if made.report.failed:
             raise SystemExit(f"{made.report.failed} groups could not be worked out: {made.report.failure}")
     ends = [*list(steps.values())[1:], time.perf_counter()]

@@ -11,11 +11,11 @@ import pytest
 
 from samerack.pipeline import stream_run
 from samerack.pipeline.quarantine import BYTES_PER_SECOND, LONGEST_NAME, quarantined
+from samerack.pipeline.schema import FULL
 from samerack.pipeline.simulate import messages
 from samerack.pipeline.simulate_cast import Fleet
 from samerack.pipeline.simulate_faults import Faults, with_faults
 from samerack.pipeline.stream_run import by_minute, states
-from samerack.pipeline.sums import FULL
 from tests.records import MINUTE, START
 from tests.spark.records import EVER, SETTINGS, raw, sample, state
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 from samerack.common.errors import AgentError
 from samerack.common.records import GroupState, MemberState, TopicState, TrafficSample
 from samerack.pipeline import schema, stream_run, tables
-from samerack.pipeline.sums import FULL
+from samerack.pipeline.schema import FULL
 from samerack.settings.pipeline import PipelineSettings
 from tests import pipeline_tables
 from tests.spark.records import SETTINGS, raw, state

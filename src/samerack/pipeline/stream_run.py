@@ -22,9 +22,16 @@ from pyspark.sql.types import StringType, StructField, StructType
 from samerack.common.errors import AgentError
 from samerack.pipeline import tables
 from samerack.pipeline.quarantine import BROKEN, quarantined, reason
-from samerack.pipeline.schema import GROUP_STATE, GROUP_STATES, KEPT_BYTES, KEY, TRAFFIC_BY_MINUTE, TRAFFIC_SAMPLE
+from samerack.pipeline.schema import (
+    GROUP_STATE,
+    GROUP_STATES,
+    KEPT_BYTES,
+    KEY,
+    TRAFFIC_BY_MINUTE,
+    TRAFFIC_SAMPLE,
+    total,
+)
 from samerack.pipeline.stream_kafka import source_options
-from samerack.pipeline.sums import total
 from samerack.settings.all_settings import Settings
 from samerack.settings.pipeline import PipelineSettings
 

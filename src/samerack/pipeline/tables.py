@@ -19,8 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.errors import AgentError
-from samerack.pipeline.schema import KEY, TABLES
-from samerack.pipeline.sums import FULL
+from samerack.pipeline.schema import FULL, KEY, TABLES
 from samerack.settings.pipeline import PipelineSettings
 
 _TRIES: Final = 10
