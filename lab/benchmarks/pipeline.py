@@ -107,14 +107,14 @@ def stream() -> Found:
 
 def _stream(bootstrap: str, folder: str) -> None:
     """Read all records once, and print a line for each batch."""
-    from samerack.pipeline import session, stream_run  # noqa: PLC0415 - see the module
+    from samerack.pipeline import session, stream  # noqa: PLC0415 - see the module
 
     pipeline = {"master": MASTER, "tables": folder, "batch_records": _BATCH, "late_days": _NEVER_LATE}
     settings = load(flags={"kafka": {"bootstrap.servers": bootstrap}, "pipeline": pipeline}, environment={})
-    writer = stream_run.Writer(settings.pipeline)
+    writer = stream.Writer(settings.pipeline)
     with session.opened(settings.pipeline, name="benchmark") as spark:
-        query = stream_run.start(spark, settings, writer, to_the_end=True)
-        stream_run.follow(
+        query = stream.start(spark, settings, writer, to_the_end=True)
+        stream.follow(
             query,
             writer,
             threading.Event(),
@@ -192,7 +192,7 @@ def _load(folder: str) -> None:
     from delta.tables import DeltaTable  # noqa: PLC0415 - see the module
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the usual name; see the module
 
-    from samerack.pipeline import session, stream_run, tables  # noqa: PLC0415 - see the module
+    from samerack.pipeline import parsing, session, tables  # noqa: PLC0415 - see the module
 
     settings = _settings(folder)
     with session.opened(settings, name="benchmark") as spark:
@@ -205,7 +205,7 @@ def _load(folder: str) -> None:
             F.monotonically_increasing_id().alias("offset"),
             F.col("value").cast("binary").alias("value"),
         )
-        tables.append(stream_run.states(stream_run.parsed(lines, settings)), settings, "group_states")
+        tables.append(parsing.states(parsing.parsed(lines, settings)), settings, "group_states")
 
 
 def _report(folder: str) -> None:

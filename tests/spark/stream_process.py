@@ -142,13 +142,13 @@ def arguments(source: Source, folder: Path, *more: str, **settings: object) -> l
 
 def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
     """Run the stream as `--once` does, but in the session of the tests."""
-    from samerack.pipeline import stream_run  # noqa: PLC0415 - PySpark is imported only when a test wants it
+    from samerack.pipeline import stream  # noqa: PLC0415 - PySpark is imported only when a test wants it
 
     flags = {"kafka": {"bootstrap.servers": source.bootstrap}, "pipeline": {"tables": str(folder), **source.flags()}}
     settings = load(flags=flags, environment={})
-    writer = stream_run.Writer(settings.pipeline)
-    query = stream_run.start(spark, settings, writer, to_the_end=True)
-    stream_run.follow(query, writer, Event(), lambda _: None)
+    writer = stream.Writer(settings.pipeline)
+    query = stream.start(spark, settings, writer, to_the_end=True)
+    stream.follow(query, writer, Event(), lambda _: None)
 
 
 COMMAND_SECONDS: Final = 300.0

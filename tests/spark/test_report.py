@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, shipped
-from samerack.pipeline import stream_run
-from samerack.pipeline.quarantine import quarantined
+from samerack.pipeline import parsing
+from samerack.pipeline.parsing import quarantined
 from samerack.pipeline.report import chapters, figures
 from samerack.pipeline.report.chapters import CHAPTER
 from samerack.pipeline.report.fleet_report import FleetReport, GroupLine
@@ -46,10 +46,10 @@ LED: Final = {"members": MEMBERS, "topics": topics([1, 0]), "role": "leading"}
 
 def tables(spark: SparkSession, samples: Iterable[bytes], states: Iterable[bytes]) -> Tables:
     """The tables that the stream makes of records: rows without their history, as tables on disk are."""
-    records = stream_run.parsed(raw(spark, samples=list(samples), states=list(states)), SETTINGS).persist()
+    records = parsing.parsed(raw(spark, samples=list(samples), states=list(states)), SETTINGS).persist()
     found = Tables(
-        traffic=stream_run.by_minute(records).localCheckpoint(),
-        states=stream_run.states(records).localCheckpoint(),
+        traffic=parsing.by_minute(records).localCheckpoint(),
+        states=parsing.states(records).localCheckpoint(),
         quarantine=quarantined(records).localCheckpoint(),
     )
     records.unpersist()

@@ -9,8 +9,7 @@ from zipfile import ZipFile
 import pytest
 from typer.testing import CliRunner
 
-from samerack.pipeline.cli import spark
-from samerack.pipeline.job import app
+from samerack.pipeline.cli import app, spark
 
 
 @pytest.mark.parametrize("command", ["stream", "maintain"])
@@ -37,7 +36,7 @@ def test_the_package_holds_the_pipeline_and_what_it_stands_on(tmp_path: Path) ->
         "settings",
     }
     assert {
-        f"samerack/{name}" for name in ("pipeline/job.py", "pipeline/jars/jars.lock", "common/prices/aws.yaml")
+        f"samerack/{name}" for name in ("pipeline/cli/__init__.py", "pipeline/jars/jars.lock", "common/prices/aws.yaml")
     } <= set(held)
     assert not [name for name in held if "__pycache__" in name]
     assert (folder / "samerack_pipeline.py").read_text().endswith("main()\n")
