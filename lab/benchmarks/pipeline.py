@@ -25,10 +25,9 @@ from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, tabl
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from samerack.common.money import shipped
-from samerack.pipeline.simulate import Kind, messages
+from samerack.pipeline.cli.simulate import kafka
+from samerack.pipeline.simulate import Faults, Kind, messages, with_faults
 from samerack.pipeline.simulate_cast import Fleet
-from samerack.pipeline.simulate_faults import Faults, with_faults
-from samerack.pipeline.simulate_sinks import kafka
 from samerack.settings.loading import load
 from samerack.settings.pipeline import PipelineSettings
 

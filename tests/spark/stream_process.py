@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.processes import spawn, tail, wait_for_line
-from samerack.pipeline.simulate import Kind, Message, messages
+from samerack.pipeline.cli.simulate import kafka
+from samerack.pipeline.simulate import Faults, Kind, Message, messages, with_faults
 from samerack.pipeline.simulate_cast import Fleet
-from samerack.pipeline.simulate_faults import Faults, with_faults
-from samerack.pipeline.simulate_sinks import kafka
 from samerack.settings.loading import load
 from tests.records import MINUTE, START
 from tests.spark.records import EVER

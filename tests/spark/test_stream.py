@@ -12,9 +12,8 @@ import pytest
 from samerack.pipeline import parsing
 from samerack.pipeline.parsing import BYTES_PER_SECOND, LONGEST_NAME, by_minute, quarantined, states
 from samerack.pipeline.schema import FULL
-from samerack.pipeline.simulate import messages
+from samerack.pipeline.simulate import Faults, messages, with_faults
 from samerack.pipeline.simulate_cast import Fleet
-from samerack.pipeline.simulate_faults import Faults, with_faults
 from tests.records import MINUTE, START
 from tests.spark.records import EVER, SETTINGS, raw, sample, state
 
