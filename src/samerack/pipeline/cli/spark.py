@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.3
 
-_ROOMS: Final = ("assignors", "auth", "common", "pipeline", "settings")
+_ROOMS: Final = ("assignors", "auth", "common", "pipeline", "settings", "traffic")
 _ZIP: Final = "samerack-pipeline.zip"
 _PROGRAM: Final = "samerack_pipeline.py"
 _LINES: Final = '''"""Runs samerack's pipeline under spark-submit; the zip beside it holds the code."""
