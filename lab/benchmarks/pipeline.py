@@ -25,10 +25,9 @@ from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, tabl
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from samerack.common.money import shipped
-from samerack.pipeline.simulate import Kind, messages
+from samerack.pipeline.cli.simulate import kafka
+from samerack.pipeline.simulate import Faults, Kind, messages, with_faults
 from samerack.pipeline.simulate_cast import Fleet
-from samerack.pipeline.simulate_faults import Faults, with_faults
-from samerack.pipeline.simulate_sinks import kafka
 from samerack.settings.loading import load
 from samerack.settings.pipeline import PipelineSettings
 
@@ -107,14 +106,14 @@ def stream() -> Found:
 
 def _stream(bootstrap: str, folder: str) -> None:
     """Read all records once, and print a line for each batch."""
-    from samerack.pipeline import session, stream_run  # noqa: PLC0415 - see the module
+    from samerack.pipeline import session, stream  # noqa: PLC0415 - see the module
 
     pipeline = {"master": MASTER, "tables": folder, "batch_records": _BATCH, "late_days": _NEVER_LATE}
     settings = load(flags={"kafka": {"bootstrap.servers": bootstrap}, "pipeline": pipeline}, environment={})
-    writer = stream_run.Writer(settings.pipeline)
+    writer = stream.Writer(settings.pipeline)
     with session.opened(settings.pipeline, name="benchmark") as spark:
-        query = stream_run.start(spark, settings, writer, to_the_end=True)
-        stream_run.follow(
+        query = stream.start(spark, settings, writer, to_the_end=True)
+        stream.follow(
             query,
             writer,
             threading.Event(),
@@ -192,7 +191,7 @@ def _load(folder: str) -> None:
     from delta.tables import DeltaTable  # noqa: PLC0415 - see the module
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the usual name; see the module
 
-    from samerack.pipeline import session, stream_run, tables  # noqa: PLC0415 - see the module
+    from samerack.pipeline import parsing, session, tables  # noqa: PLC0415 - see the module
 
     settings = _settings(folder)
     with session.opened(settings, name="benchmark") as spark:
@@ -205,13 +204,13 @@ def _load(folder: str) -> None:
             F.monotonically_increasing_id().alias("offset"),
             F.col("value").cast("binary").alias("value"),
         )
-        tables.append(stream_run.states(stream_run.parsed(lines, settings)), settings, "group_states")
+        tables.append(parsing.states(parsing.parsed(lines, settings)), settings, "group_states")
 
 
 def _report(folder: str) -> None:
     """Make the report as `samerack pipeline report --tables FOLDER --format parquet` does."""
     from samerack.pipeline import session, tables  # noqa: PLC0415 - see the module
-    from samerack.pipeline.report import export, gather, page  # noqa: PLC0415 - see the module
+    from samerack.pipeline.report import gather, page  # noqa: PLC0415 - see the module
 
     settings, place = _settings(folder), Path(folder) / "report"
     steps = {"starting": time.perf_counter()}
@@ -227,7 +226,7 @@ def _report(folder: str) -> None:
             steps["writing"] = time.perf_counter()
             place.mkdir(exist_ok=True)
             (place / "report.html").write_text(page.page(made.report))
-            export.write(made.frames, made.days, place, "parquet")
+            page.write_tables(made.frames, made.days, place, "parquet")
         if made.report.failed:
             raise SystemExit(f"{made.report.failed} groups could not be worked out: {made.report.failure}")
     ends = [*list(steps.values())[1:], time.perf_counter()]

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.processes import spawn, tail, wait_for_line
-from samerack.pipeline.simulate import Kind, Message, messages
+from samerack.pipeline.cli.simulate import kafka
+from samerack.pipeline.simulate import Faults, Kind, Message, messages, with_faults
 from samerack.pipeline.simulate_cast import Fleet
-from samerack.pipeline.simulate_faults import Faults, with_faults
-from samerack.pipeline.simulate_sinks import kafka
 from samerack.settings.loading import load
 from tests.records import MINUTE, START
 from tests.spark.records import EVER
@@ -142,13 +141,13 @@ def arguments(source: Source, folder: Path, *more: str, **settings: object) -> l
 
 def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
     """Run the stream as `--once` does, but in the session of the tests."""
-    from samerack.pipeline import stream_run  # noqa: PLC0415 - PySpark is imported only when a test wants it
+    from samerack.pipeline import stream  # noqa: PLC0415 - PySpark is imported only when a test wants it
 
     flags = {"kafka": {"bootstrap.servers": source.bootstrap}, "pipeline": {"tables": str(folder), **source.flags()}}
     settings = load(flags=flags, environment={})
-    writer = stream_run.Writer(settings.pipeline)
-    query = stream_run.start(spark, settings, writer, to_the_end=True)
-    stream_run.follow(query, writer, Event(), lambda _: None)
+    writer = stream.Writer(settings.pipeline)
+    query = stream.start(spark, settings, writer, to_the_end=True)
+    stream.follow(query, writer, Event(), lambda _: None)
 
 
 COMMAND_SECONDS: Final = 300.0

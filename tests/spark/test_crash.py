@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from samerack.pipeline.simulate_faults import Faults
+from samerack.pipeline.simulate import Faults
 from tests.spark.stream_process import Stream, arguments, filled, in_tables, read_to_the_end, simulated, truth
 
 if TYPE_CHECKING:

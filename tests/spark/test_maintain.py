@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from samerack.pipeline import schema, tables
-from samerack.pipeline.maintain import maintain
+from samerack.pipeline.tables import maintain
 from samerack.settings.pipeline import PipelineSettings
 
 if TYPE_CHECKING:

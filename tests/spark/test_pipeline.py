@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from samerack.common.money import shipped
-from samerack.pipeline.simulate_faults import Faults
+from samerack.pipeline.simulate import Faults
 from tests.spark.conftest import INTERPRETED, Typed
 from tests.spark.stream_process import Stream, Truth, arguments, filled, in_tables, read_to_the_end, simulated, truth
 

@@ -16,15 +16,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, shipped
-from samerack.pipeline import stream_run
-from samerack.pipeline.quarantine import quarantined
-from samerack.pipeline.report import chapters, losses, savings
+from samerack.pipeline import parsing
+from samerack.pipeline.parsing import quarantined
+from samerack.pipeline.report import chapters, figures
 from samerack.pipeline.report.chapters import CHAPTER
 from samerack.pipeline.report.fleet_report import FleetReport, GroupLine
 from samerack.pipeline.report.gather import Asked, Tables, gathered
+from samerack.pipeline.schema import FULL
 from samerack.pipeline.simulate import messages
 from samerack.pipeline.simulate_cast import DAY, Fleet
-from samerack.pipeline.sums import FULL
 from tests.records import MINUTE, START
 from tests.spark.records import SETTINGS, raw, sample, state
 
@@ -46,10 +46,10 @@ LED: Final = {"members": MEMBERS, "topics": topics([1, 0]), "role": "leading"}
 
 def tables(spark: SparkSession, samples: Iterable[bytes], states: Iterable[bytes]) -> Tables:
     """The tables that the stream makes of records: rows without their history, as tables on disk are."""
-    records = stream_run.parsed(raw(spark, samples=list(samples), states=list(states)), SETTINGS).persist()
+    records = parsing.parsed(raw(spark, samples=list(samples), states=list(states)), SETTINGS).persist()
     found = Tables(
-        traffic=stream_run.by_minute(records).localCheckpoint(),
-        states=stream_run.states(records).localCheckpoint(),
+        traffic=parsing.by_minute(records).localCheckpoint(),
+        states=parsing.states(records).localCheckpoint(),
         quarantine=quarantined(records).localCheckpoint(),
     )
     records.unpersist()
@@ -275,13 +275,13 @@ def chapter(number: int, **changes: Any) -> dict[str, Any]:
 
 
 CAUSES: Final[tuple[tuple[dict[str, Any], str], ...]] = (
-    ({"rackless": 4, "sending": 0, "fetching": 0, "expected": 0.66}, losses.FORGOT),
-    ({"sending": 1, "fetching": 1, "expected": 0.4}, losses.UNSENT),
-    ({"sending": 1, "expected": 0.4}, losses.UNSENT),
-    ({"sending": None, "fetching": 1, "expected": 0.4}, losses.UNFETCHED),
-    ({"kind": "consumer", "assignor": "uniform", "expected": 0.5}, losses.KIP_848),
-    ({"assignor": "roundrobin", "expected": 0.3}, losses.PROTOCOL),
-    ({"expected": 0.62}, losses.ROSE),
+    ({"rackless": 4, "sending": 0, "fetching": 0, "expected": 0.66}, figures.FORGOT),
+    ({"sending": 1, "fetching": 1, "expected": 0.4}, figures.UNSENT),
+    ({"sending": 1, "expected": 0.4}, figures.UNSENT),
+    ({"sending": None, "fetching": 1, "expected": 0.4}, figures.UNFETCHED),
+    ({"kind": "consumer", "assignor": "uniform", "expected": 0.5}, figures.KIP_848),
+    ({"assignor": "roundrobin", "expected": 0.3}, figures.PROTOCOL),
+    ({"expected": 0.62}, figures.ROSE),
 )
 """What changes from a chapter to the next, and the cause of the loss."""
 SMALL: Final = ({"expected": 0.14}, {"expected": 0.3}, {"rackless": 4, "expected": 0.1})
@@ -300,7 +300,7 @@ def lost(spark: SparkSession) -> dict[str, list[Row]]:
     chapters_of = [{**one, "group": group} for group, chapters in cases.items() for one in chapters]
     frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in chapters_of], CHAPTER)
     groups: DataFrame = frame.select("cluster", "group").distinct().withColumn("bytes", F.lit(1000))
-    rows = losses.losses(frame, groups, 10.0, AWS).collect()
+    rows = figures.losses(frame, groups, 10.0, AWS).collect()
     return {group: [row for row in rows if row["group"] == group] for group in cases}
 
 
@@ -318,7 +318,7 @@ def test_a_loss_is_reported_with_its_cause(lost: dict[str, list[Row]], number: i
 def test_an_agent_that_left_is_a_loss_and_may_come_back(lost: dict[str, list[Row]]) -> None:
     """A loss that has ended is reported, too."""
     (row,) = lost["left"]
-    assert (row["cause"], row["lasts"]) == (losses.UNLED, False)
+    assert (row["cause"], row["lasts"]) == (figures.UNLED, False)
 
 
 def test_a_small_rise_is_no_loss(lost: dict[str, list[Row]]) -> None:
@@ -341,5 +341,5 @@ def test_a_day_of_equal_states_is_one_chapter(spark: SparkSession) -> None:
     assert [(row["states"], row["present"], row["own"]) for row in rows] == [(3, 1.0, None), (1, 0.0, 1.0)]
     roles = [row["role"] for row in found if row["group"] == "same"]
     assert sorted(roles) == ["", "leading"]
-    (shared,) = savings.shares(spark.createDataFrame(rows, CHAPTER)).collect()
+    (shared,) = figures.shares(spark.createDataFrame(rows, CHAPTER)).collect()
     assert shared["led"] == 0.25

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from samerack.pipeline.simulate_faults import Faults
-from samerack.pipeline.stream_kafka import source_options
+from samerack.pipeline.simulate import Faults
+from samerack.pipeline.stream import source_options
 from tests.spark.stream_process import Stream, arguments, filled, simulated
 
 if TYPE_CHECKING:

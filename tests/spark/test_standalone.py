@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from samerack.pipeline.simulate_faults import Faults
+from samerack.pipeline.simulate import Faults
 from tests.spark import standalone
 from tests.spark.stream_process import COMMAND_SECONDS, arguments, command, filled, in_tables, simulated, truth
 

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from samerack.pipeline import stream_run
-from samerack.pipeline.quarantine import BYTES_PER_SECOND, LONGEST_NAME, quarantined
-from samerack.pipeline.simulate import messages
+from samerack.pipeline import parsing
+from samerack.pipeline.parsing import BYTES_PER_SECOND, LONGEST_NAME, by_minute, quarantined, states
+from samerack.pipeline.schema import FULL
+from samerack.pipeline.simulate import Faults, messages, with_faults
 from samerack.pipeline.simulate_cast import Fleet
-from samerack.pipeline.simulate_faults import Faults, with_faults
-from samerack.pipeline.stream_run import by_minute, states
-from samerack.pipeline.sums import FULL
 from tests.records import MINUTE, START
 from tests.spark.records import EVER, SETTINGS, raw, sample, state
 
@@ -30,7 +28,7 @@ NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark gives times without a z
 
 def parsed(frame: DataFrame) -> DataFrame:
     """Parsed with the settings for which the records are made."""
-    return stream_run.parsed(frame, SETTINGS)
+    return parsing.parsed(frame, SETTINGS)
 
 
 def reasons(frame: DataFrame) -> list[str | None]:

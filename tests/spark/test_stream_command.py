@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from lab.sandbox.admin import Admin
 from samerack.cli.main import app
 from samerack.common.errors import AgentError
-from samerack.pipeline.stream_kafka import check_topics
+from samerack.pipeline.stream import check_topics
 from tests.spark.stream_process import COMMAND_SECONDS, Source, arguments, command, filled, read_to_the_end
 
 if TYPE_CHECKING:

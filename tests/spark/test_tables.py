@@ -17,8 +17,8 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from samerack.common.errors import AgentError
 from samerack.common.records import GroupState, MemberState, TopicState, TrafficSample
-from samerack.pipeline import schema, stream_run, tables
-from samerack.pipeline.sums import FULL
+from samerack.pipeline import parsing, schema, stream, tables
+from samerack.pipeline.schema import FULL
 from samerack.settings.pipeline import PipelineSettings
 from tests import pipeline_tables
 from tests.spark.records import SETTINGS, raw, state
@@ -126,7 +126,7 @@ def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, s
 
 def test_states_of_an_older_version_stay_beside_newer_ones(spark: SparkSession, settings: PipelineSettings) -> None:
     """A newer field of members is null in older states, so that the record's default applies."""
-    newer = stream_run.states(stream_run.parsed(raw(spark, states=[state(1)]), SETTINGS))
+    newer = parsing.states(parsing.parsed(raw(spark, states=[state(1)]), SETTINGS))
 
     old = newer.withColumn("members", F.transform("members", lambda one: one.dropFields("tells_rack")))
     older(old.withColumn("id", F.lit("older")), settings, "group_states")
@@ -185,8 +185,8 @@ class _Files:
     def run(self) -> None:
         """Run the stream to the end of its files."""
         source = self._spark.readStream.schema(raw(self._spark).schema).parquet(str(self._folder / "*"))
-        records = stream_run.once(stream_run.parsed(source, self.settings))
-        sink = records.writeStream.foreachBatch(stream_run.Writer(self.settings))
+        records = parsing.once(parsing.parsed(source, self.settings))
+        sink = records.writeStream.foreachBatch(stream.Writer(self.settings))
         sink = sink.option("checkpointLocation", tables.checkpoint(self.settings)).trigger(availableNow=True)
         assert sink.start().awaitTermination(60)
 

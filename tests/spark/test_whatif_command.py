@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
 
 from samerack.pipeline import tables
+from samerack.pipeline.cli.simulate import folder
 from samerack.pipeline.schema import GROUP_STATE
-from samerack.pipeline.simulate import messages
+from samerack.pipeline.simulate import FILES, messages
 from samerack.pipeline.simulate_cast import Fleet
-from samerack.pipeline.simulate_sinks import FILES, folder
 from samerack.settings.pipeline import PipelineSettings
 from tests.docs import blocks
 from tests.spark.conftest import Typed

@@ -2,6 +2,9 @@
 
 `common.records` is the contract of the records; a test compares the schemas here with it. docs/pipeline-tables.md is
 generated from the tables here.
+
+Bounds of single records do not bound a sum: a publisher may publish without end. Spark fails a query whose sum
+overflows, and would fail again at every restart; so a sum in the tables stops at `FULL` instead.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from samerack.pipeline.sums import FULL
-
 KEPT_BYTES: Final = 65_536
 """How much is kept of a bad record; its topic, partition and offset identify the rest."""
+
+FULL: Final = 2**62 - 1
+"""Upper limit of a sum of bytes or records, about 4.6 * 10^18. The sum of two such still fits into 64 bits."""
 
 TEXT: Final = StringType()
 COUNT: Final = LongType()
@@ -176,6 +180,12 @@ QUARANTINE: Final = _table(
 TABLES: Final = {"traffic_by_minute": TRAFFIC_BY_MINUTE, "group_states": GROUP_STATES, "quarantine": QUARANTINE}
 KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "counted_by", "minute")
 """The key of a row of `traffic_by_minute`."""
+
+
+def total(counts: str | Column) -> Column:
+    """Return the sum of a column of non-negative counts: FULL at most, null without any count."""
+    whole = F.least(F.coalesce(F.try_sum(counts), F.lit(FULL)), F.lit(FULL))
+    return F.when(F.count(counts) > 0, whole)
 
 
 def state_as_json() -> Column:

@@ -2,19 +2,26 @@
 
 Samples and states agree: both follow from members, replicas, rates and an assignment that a real assignor made. Memory
 grows with the size of the fleet, not with the simulated time.
+
+Faults between agents and a pipeline can be added: records sent twice, late records, and malformed ones. Each good
+record stays in the stream exactly once, so that the sums stay known with any faults.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from math import pi, sin
-from typing import Final, Literal, NamedTuple, TypeAlias
+from random import Random
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from samerack.assignors.consumer.registry import own_plan
+from samerack.common.errors import SettingsError
 from samerack.common.records import LEADING, SCHEMA, UNKNOWN, GroupState, TopicState, encode
 from samerack.pipeline.problem import group_of, led_plan
 from samerack.pipeline.simulate_cast import DAY, Fleet, cast_of
@@ -26,6 +33,11 @@ _DEALT_BY: Final = {"uniform": "sticky", "stream": "range", "streams": "range"}
 _NOISE: Final = 0.1
 _END: Final = ',"election":"samerack"}'
 """The end of every sample: the election that agents take part in by default."""
+_LATER: Final = 1000
+"""A duplicate or malformed record follows its original within so many records."""
+
+FILES: Final[Mapping[Kind, str]] = {"sample": "samples.jsonl", "state": "states.jsonl"}
+"""The files of a folder of records, by kind."""
 
 
 class Message(NamedTuple):
@@ -36,7 +48,7 @@ class Message(NamedTuple):
         key: cluster and group, so that a group's records stay in order.
         value: JSON in UTF-8.
         at: its own time; for a sample the window's start.
-        fault: "" for a good record, else the name of the fault that `pipeline.simulate_faults` added.
+        fault: "" for a good record, else the name of the fault that `with_faults` added.
     """
 
     kind: Kind
@@ -186,3 +198,118 @@ def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:
             head = f'{{"schema":{SCHEMA},"id":"{prefix}.{number}.{client + 1}.{replica + 1}.'
             flows.append(_Flow(head, f'",{body},"window_start":', rate))
     return tuple(flows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """How many faults to add, as shares of the good records.
+
+    Attributes:
+        duplicates: sent a second time, byte for byte, some records later.
+        late: samples that arrive late.
+        late_seconds: how late, in the time of the samples.
+        malformed: followed by a malformed record, of all sorts in turn.
+        seed: the same seed gives the same faults.
+    """
+
+    duplicates: float = 0.0
+    late: float = 0.0
+    late_seconds: int = 120
+    malformed: float = 0.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("duplicates", "late", "malformed"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise SettingsError(f"{name}: is {getattr(self, name)}; give a share from 0 to 1, e.g. 0.05")
+
+
+def _changed(**fields: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda record: {**record, **fields}
+
+
+def _without(field: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda record: {key: value for key, value in record.items() if key != field}
+
+
+_ANY_BYTES: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "empty": lambda _: b"",
+    "cut": lambda value: value[: len(value) // 2],
+    "not-json": lambda _: b"java.lang.OutOfMemoryError: Java heap space",
+    "not-utf-8": lambda value: value.replace(b'"group":"', b'"group":"\xff\xfe', 1),
+    "a-list": lambda value: b"[" + value + b"]",
+    "nul": lambda _: b"\x00" * 16,
+}
+_BOTH_KINDS: Final = {
+    "no-id": _without("id"),
+    "empty-id": _changed(id=""),
+    "id-is-null": _changed(id=None),
+    "no-group": _without("group"),
+    "schema-is-0": _changed(schema=0),
+}
+_BY_KIND: Final[Mapping[str, Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]]] = {
+    "sample": {
+        **_BOTH_KINDS,
+        "no-bytes": _without("bytes"),
+        "bytes-is-text": _changed(bytes="many"),
+        "negative-bytes": _changed(bytes=-1),
+        "bytes-too-large": _changed(bytes=2**63),
+        "bytes-is-a-fraction": _changed(bytes=0.5),
+        "unknown-method": _changed(method="guessed"),
+        "window-is-a-date": _changed(window_start="2026-11-01T00:00:00Z"),
+    },
+    "state": {
+        **_BOTH_KINDS,
+        "no-members": _without("members"),
+        "topics-is-a-map": _changed(topics={}),
+        "negative-time": _changed(at=-1),
+    },
+}
+SORTS: Final = (*_ANY_BYTES, *_BY_KIND["sample"], *(sort for sort in _BY_KIND["state"] if sort not in _BOTH_KINDS))
+"""Every sort of malformed record."""
+
+
+def _malformed(message: Message, sort: str) -> bytes:
+    """Return the message's record, malformed in this way; the sort must fit its kind."""
+    if sort in _ANY_BYTES:
+        return _ANY_BYTES[sort](message.value)
+    spoilt = _BY_KIND[message.kind][sort](json.loads(message.value))
+    return json.dumps(spoilt, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def with_faults(messages: Iterable[Message], faults: Faults) -> Iterator[Message]:
+    """Yield the messages with duplicates and malformed ones added, and late ones delayed.
+
+    Memory: a thousand records, and the late ones.
+    """
+    if not (faults.duplicates or faults.late or faults.malformed):
+        yield from messages
+        return
+    draw = Random(f"faults/{faults.seed}")  # noqa: S311 - a simulation, not a secret
+    sorts = {kind: (*_ANY_BYTES, *fields) for kind, fields in _BY_KIND.items()}
+    spoilt = dict.fromkeys(sorts, 0)
+    by_count: list[tuple[int, int, Message]] = []
+    by_time: list[tuple[int, int, Message]] = []
+    for count, message in enumerate(messages):
+        if draw.random() < faults.duplicates:
+            again = message._replace(fault="duplicate")
+            heapq.heappush(by_count, (count + draw.randint(1, _LATER), 2 * count, again))
+        if draw.random() < faults.malformed:
+            sort = sorts[message.kind][spoilt[message.kind] % len(sorts[message.kind])]
+            spoilt[message.kind] += 1
+            wrong = message._replace(value=_malformed(message, sort), fault=sort)
+            heapq.heappush(by_count, (count + draw.randint(0, _LATER), 2 * count + 1, wrong))
+        if message.kind == "sample" and draw.random() < faults.late:
+            due = message.at + faults.late_seconds * 1000
+            heapq.heappush(by_time, (due, count, message._replace(fault="late")))
+        else:
+            yield message
+        yield from _due(by_count, count)
+        yield from _due(by_time, message.at)
+    for waiting in (by_count, by_time):
+        yield from (message for _, _, message in sorted(waiting))
+
+
+def _due(waiting: list[tuple[int, int, Message]], now: int) -> Iterator[Message]:
+    while waiting and waiting[0][0] <= now:
+        yield heapq.heappop(waiting)[2]

@@ -21,7 +21,7 @@ from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import GroupState
 from samerack.pipeline.problem import reason_of
 from samerack.pipeline.schema import COUNT, INDEX, TEXT, shape, state_as_json
-from samerack.pipeline.simulate_sinks import FILES
+from samerack.pipeline.simulate import FILES
 from samerack.pipeline.whatif_group import (
     COPIES,
     LEAD,

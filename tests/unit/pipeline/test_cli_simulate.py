@@ -12,7 +12,6 @@ from typer.testing import CliRunner, Result
 from samerack.cli.main import app
 from samerack.common.errors import AgentError
 from samerack.common.records import GroupState, TrafficSample
-from samerack.pipeline import simulate_sinks
 from samerack.pipeline.cli import simulate as simulate_command
 from samerack.pipeline.simulate import Kind, Message, messages
 from samerack.pipeline.simulate_cast import DAY, START, Fleet
@@ -87,7 +86,7 @@ def test_a_folder_keeps_what_it_had_when_interrupted(tmp_path: Path) -> None:
     """After an interruption the folder contains its old files and no partial ones."""
     (tmp_path / "samples.jsonl").write_bytes(b"before")
     interrupted = pytest.raises(KeyboardInterrupt)
-    with interrupted, simulate_sinks.folder(tmp_path) as sink:
+    with interrupted, simulate_command.folder(tmp_path) as sink:
         sink(Message("sample", b"", b"{}", 0))
         raise KeyboardInterrupt
     assert [path.name for path in tmp_path.iterdir()] == ["samples.jsonl"]
@@ -96,8 +95,11 @@ def test_a_folder_keeps_what_it_had_when_interrupted(tmp_path: Path) -> None:
 
 def test_kafka_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error contains the reason or the time without progress, and says what to check."""
-    monkeypatch.setattr(simulate_sinks, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(simulate_command, "_PATIENCE_SECONDS", 0.2)
     config = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
     topics: dict[Kind, str] = {"sample": "traffic", "state": "states"}
-    with pytest.raises(AgentError, match="topics traffic and states exist"), simulate_sinks.kafka(config, topics) as to:
+    with (
+        pytest.raises(AgentError, match="topics traffic and states exist"),
+        simulate_command.kafka(config, topics) as to,
+    ):
         to(Message("sample", b"key", b"{}", 0))

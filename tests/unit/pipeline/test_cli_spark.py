@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from typer.testing import CliRunner
 
-from samerack.pipeline.cli import spark
-from samerack.pipeline.job import app
+from samerack.pipeline.cli import app, spark
 
 
 @pytest.mark.parametrize("command", ["stream", "maintain"])
@@ -23,7 +24,7 @@ def test_without_pyspark_the_cure_is_reported(monkeypatch: pytest.MonkeyPatch, c
 
 
 def test_the_package_holds_the_pipeline_and_what_it_stands_on(tmp_path: Path) -> None:
-    """The zip contains code and data of three packages and nothing of the agent; the program beside it starts it."""
+    """The zip contains code and data of the pipeline and of what it needs, nothing else; the program starts it."""
     folder = tmp_path / "new"
     done = CliRunner().invoke(app, ["package", str(folder), "--json"])
     files = json.loads(done.stdout)
@@ -35,10 +36,17 @@ def test_the_package_holds_the_pipeline_and_what_it_stands_on(tmp_path: Path) ->
         "common",
         "pipeline",
         "settings",
+        "traffic",
     }
     assert {
-        f"samerack/{name}" for name in ("pipeline/job.py", "pipeline/jars/jars.lock", "common/prices/aws.yaml")
+        f"samerack/{name}" for name in ("pipeline/cli/__init__.py", "pipeline/jars/jars.lock", "common/prices/aws.yaml")
     } <= set(held)
     assert not [name for name in held if "__pycache__" in name]
     assert (folder / "samerack_pipeline.py").read_text().endswith("main()\n")
     assert len(files["jars"]) == 11
+    # as spark-submit runs it: the installed package must not stand in for what the zip lacks
+    program = str(folder / "samerack_pipeline.py")
+    submitted = f"import runpy, sys; sys.path.insert(0, {files['zip']!r}); runpy.run_path({program!r})"
+    ran = subprocess.run([sys.executable, "-c", submitted, "--help"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "maintain" in ran.stdout

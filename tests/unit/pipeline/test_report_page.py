@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from samerack.pipeline.report.fleet_report import Moment, Pair, to_json
-from samerack.pipeline.report.page import heat_map, page
-from samerack.pipeline.report.plots import cost_over_time
+from samerack.pipeline.report.page import cost_over_time, heat_map, page
 from tests.unit.pipeline.reports import empty, report, unjudged
 
 _VOID = {"meta", "link", "br"}

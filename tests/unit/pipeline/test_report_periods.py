@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
-from samerack.pipeline.report.trends import spans, whole
+from samerack.pipeline.report.gather import compared_spans, is_whole
 
 _FIRST = date(2026, 11, 1)
 
@@ -36,22 +36,22 @@ def test_wrong_input_is_refused_with_what_is_right(arguments: tuple[str, ...], m
 
 def test_two_days_and_two_weeks_are_compared_where_they_are() -> None:
     """The newest whole days are compared, if none is missing."""
-    (daily,) = spans(days(3, 4))
+    (daily,) = compared_spans(days(3, 4))
     assert (daily.name, daily.earlier, daily.later) == ("day over day", tuple(days(3)), tuple(days(4)))
-    _, weekly = spans(days(*range(1, 16)))
+    _, weekly = compared_spans(days(*range(1, 16)))
     assert (weekly.earlier, weekly.later) == (tuple(days(*range(2, 9))), tuple(days(*range(9, 16))))
 
 
 @pytest.mark.parametrize("measured", [(), (1,), (1, 3), (4, 6, 7, 9)])
 def test_gaps_are_compared_with_nothing(measured: tuple[int, ...]) -> None:
     """Periods with a missing day are not compared."""
-    assert spans(days(*measured)) == ()
+    assert compared_spans(days(*measured)) == ()
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "is_whole"), [(0, 24, True), (0.5, 23.5, True), (2, 24, False), (0, 12, False)]
+    ("begin", "end", "expected"), [(0, 24, True), (0.5, 23.5, True), (2, 24, False), (0, 12, False)]
 )
-def test_a_day_is_whole_from_its_beginning_to_its_end(begin: float, end: float, is_whole: bool) -> None:  # noqa: FBT001 - a table
+def test_a_day_is_whole_from_its_beginning_to_its_end(begin: float, end: float, expected: bool) -> None:  # noqa: FBT001 - a table
     """A day is whole if at most an hour is missing at either end."""
     day = datetime(2026, 11, 1, tzinfo=UTC)
-    assert whole(_FIRST, day + timedelta(hours=begin), day + timedelta(hours=end)) is is_whole
+    assert is_whole(_FIRST, day + timedelta(hours=begin), day + timedelta(hours=end)) is expected

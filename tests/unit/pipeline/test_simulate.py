@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from samerack.common.errors import SettingsError
 from samerack.common.records import UNKNOWN, GroupState, TrafficSample, encode
-from samerack.pipeline.simulate import Message, messages
+from samerack.pipeline.simulate import SORTS, Faults, Message, messages, with_faults
 from samerack.pipeline.simulate_cast import START, Fleet
-from samerack.pipeline.simulate_faults import SORTS, Faults, with_faults
 
 FLEET = Fleet(groups=40, clusters=3, days=2, step_seconds=7200, state_seconds=7200, seed=11)
 RECORDS: dict[str, type[TrafficSample | GroupState]] = {"sample": TrafficSample, "state": GroupState}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from samerack.common.errors import AgentError, SettingsError
-from samerack.pipeline import stream_kafka
-from samerack.pipeline.stream_kafka import check_topics, source_options, without_secrets
+from samerack.pipeline import stream
+from samerack.pipeline.stream import check_topics, source_options, without_secrets
 
 
 def test_a_secured_connection_has_javas_names(tmp_path: Path) -> None:
@@ -79,6 +79,6 @@ def test_errors_show_no_secret_of_the_settings() -> None:
 
 def test_brokers_that_do_not_answer_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait is limited, and the error names the address."""
-    monkeypatch.setattr(stream_kafka, "_REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(stream, "_REQUEST_SECONDS", 0.2)
     with pytest.raises(AgentError, match=r"no broker answers at 127\.0\.0\.1:1 "):
         check_topics({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, ["any"])

@@ -64,7 +64,7 @@ def report(
 
     from samerack.pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
     from samerack.pipeline import tables as kept  # noqa: PLC0415 - see above
-    from samerack.pipeline.report import export, gather, page  # noqa: PLC0415 - see above
+    from samerack.pipeline.report import gather, page  # noqa: PLC0415 - see above
     from samerack.pipeline.report.fleet_report import to_json  # noqa: PLC0415 - see above
 
     with session.opened(settings.pipeline, name="report") as spark, _explained(settings.pipeline.tables):
@@ -83,7 +83,7 @@ def report(
             ) as made,
         ):
             _write(output, page.page(made.report))
-            files = export.write(made.frames, made.days, tables, kind) if tables is not None else ()
+            files = page.write_tables(made.frames, made.days, tables, kind) if tables is not None else ()
     if as_json:
         typer.echo(to_json(made.report))
     else:

@@ -1,6 +1,9 @@
 """Splits a group's day into chapters: one state represents all as long as members, racks, replicas and owners stay.
 
-For each chapter Spark computes the plan of the group's own assignor and the best plan, in parallel.
+For each chapter Spark computes the cross-rack shares of the plan in force, of the group's own assignor's, and of the
+best one, in parallel. The chapters of a group mostly differ in rates only. Own assignors know no rates, so their plan
+is computed once for all such chapters in a row. The best plan depends on rates, unless a plan reads across racks only
+what every plan must.
 """
 
 from __future__ import annotations
@@ -34,12 +37,32 @@ from samerack.pipeline.problem import (
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
 from samerack.pipeline.schema import COUNT, TEXT, shape, state_as_json
 
-# Computes the cross-rack shares of a group's states: of the plan in force, of its own assignor's, of the best one.
-#
-# A group's states mostly differ in rates only. Own assignors know no rates, so their plan is computed once for all such
-# states in a row. The best plan depends on rates, unless a plan reads across racks only what every plan must.
+_SAME: Final = ("cluster", "group", "kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")
+_TASKS_PER_CORE: Final = 8
+"""Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
+_MAX_SENT: Final = 500_000
+"""Chapters that are sent to every worker: about 60 MB."""
 
-_SAME = ("cluster", "group", "kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")
+_KEYS: Final = shape(day=DateType(), cluster=TEXT, group=TEXT, first=TimestampType(), states=COUNT)
+_FACTS: Final = {
+    "kind": pa.string(),
+    "assignor": pa.string(),
+    "role": pa.string(),
+    "members": pa.int32(),
+    "rackless": pa.int32(),
+    "sending": pa.int32(),
+    "fetching": pa.int32(),
+    "random": pa.float64(),
+    "present": pa.float64(),
+    "expected": pa.float64(),
+    "own": pa.float64(),
+    "possible": pa.float64(),
+    "error": pa.string(),
+}
+CHAPTER: Final = StructType([*_KEYS, *shape(**{name: from_arrow_type(kind) for name, kind in _FACTS.items()})])
+"""One chapter: its number of states, and cross-rack shares of the bytes of known racks: `random` for placement that
+ignores racks, `present`, `own` for the group's own assignor (led groups), `possible` for the best plan that an agent
+could lead it with. `expected` is the present share of all bytes, with `random` for those of unknown rack."""
 
 
 class ShareFacts:
@@ -158,33 +181,6 @@ def _only_rates_differ(one: GroupState, other: GroupState) -> bool:
 
 def _share(read: PlanReads) -> float | None:
     return read.share if read.known else None
-
-
-_TASKS_PER_CORE: Final = 8
-"""Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
-_MAX_SENT: Final = 500_000
-"""Chapters that are sent to every worker: about 60 MB."""
-
-_KEYS: Final = shape(day=DateType(), cluster=TEXT, group=TEXT, first=TimestampType(), states=COUNT)
-_FACTS: Final = {
-    "kind": pa.string(),
-    "assignor": pa.string(),
-    "role": pa.string(),
-    "members": pa.int32(),
-    "rackless": pa.int32(),
-    "sending": pa.int32(),
-    "fetching": pa.int32(),
-    "random": pa.float64(),
-    "present": pa.float64(),
-    "expected": pa.float64(),
-    "own": pa.float64(),
-    "possible": pa.float64(),
-    "error": pa.string(),
-}
-CHAPTER: Final = StructType([*_KEYS, *shape(**{name: from_arrow_type(kind) for name, kind in _FACTS.items()})])
-"""One chapter: its number of states, and cross-rack shares of the bytes of known racks: `random` for placement that
-ignores racks, `present`, `own` for the group's own assignor (led groups), `possible` for the best plan that an agent
-could lead it with. `expected` is the present share of all bytes, with `random` for those of unknown rack."""
 
 
 def _structure() -> Column:

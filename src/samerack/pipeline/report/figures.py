@@ -1,30 +1,65 @@
-"""Computes bytes and dollars by day, group, topic and rack pair: frame in, frame out."""
+"""Computes the report's figures, frame in, frame out: bytes and dollars, savings, and losses of rack awareness.
+
+Each byte counts once. The agents of one election together count each byte once, so their counts are summed. Agents of
+different elections, or of none, each count the whole group at the same time. One may know a rack that another does not,
+so rows of two counts are never mixed within a minute: the count with most bytes of the group in the minute is used,
+with its racks. Where one count replaces another within a minute, only the larger part of that minute counts.
+
+Saved and possible are shares of a day's chapters times bytes of the day. Both shares of a saving come from the same
+states, so that measurement errors cancel out. Only chapters in which an agent led the group count as saved.
+
+A loss is a moment at which a group's share of cross-rack bytes rose, and either another change explains the rise, or
+the share is now about as high as with a placement that ignores racks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from samerack.common.money import PriceTable
-from samerack.pipeline.sums import total
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.common.records import LEADING
+from samerack.pipeline.schema import total
 
 GROUP: Final = ("cluster", "group")
 GROUP_DAY: Final = ("day", *GROUP)
 COUNTS: Final = ("bytes", "records", "exact_bytes", "crossing_bytes", "unknown_bytes")
 SUMS: Final = (*COUNTS, "dollars")
 
+_MINUTE: Final = (*GROUP_DAY, "minute")
+_AT_ONCE: Final = 1.05
+"""Average number of counts in the minutes of a day: there are fewer where one count only replaced another."""
+_FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "present", "possible")
+"""Facts of a group, from its last chapter."""
 
-def known() -> Column:
+_MIN_RISE: Final = 0.05
+"""Share of all bytes: smaller changes are normal variation."""
+_ABOUT_RANDOM: Final = 0.85
+"""Part of the random share: a group that is still rack-aware stays below it."""
+
+FORGOT: Final = "members without rack"
+UNSENT: Final = "members no longer send their rack"
+UNFETCHED: Final = "members no longer fetch with their rack"
+KIP_848: Final = "moved to KIP-848, whose assignors know no racks"
+PROTOCOL: Final = "assignor changed"
+UNLED: Final = "the agent no longer leads"
+ROSE: Final = "replicas or members moved"
+
+_REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "sending", "fetching", "expected")
+
+
+def _known() -> Column:
     """Return whether both racks are known."""
     return (F.col("client_rack") != "") & (F.col("replica_rack") != "")
 
 
-def crosses() -> Column:
+def _crosses() -> Column:
     """Return whether the bytes go from one known rack to another."""
-    return known() & (F.col("client_rack") != F.col("replica_rack"))
+    return _known() & (F.col("client_rack") != F.col("replica_rack"))
 
 
 def within(rows: DataFrame, first: date, last: date) -> DataFrame:
@@ -50,9 +85,9 @@ def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
     return added.select(
         *by,
         *sums,
-        F.when(crosses(), F.col("bytes")).otherwise(0).alias("crossing_bytes"),
-        F.when(~known(), F.col("bytes")).otherwise(0).alias("unknown_bytes"),
-        F.when(crosses(), F.col("bytes") * prices.dollars_per_byte).otherwise(0.0).alias("dollars"),
+        F.when(_crosses(), F.col("bytes")).otherwise(0).alias("crossing_bytes"),
+        F.when(~_known(), F.col("bytes")).otherwise(0).alias("unknown_bytes"),
+        F.when(_crosses(), F.col("bytes") * prices.dollars_per_byte).otherwise(0.0).alias("dollars"),
     )
 
 
@@ -61,6 +96,179 @@ def totals(rows: DataFrame, *by: str) -> DataFrame:
     return rows.groupBy(*by).agg(*(total(name).alias(name) for name in COUNTS), F.sum("dollars").alias("dollars"))
 
 
-def covered(traffic: DataFrame) -> DataFrame:
-    """Return the first and last minute of each day that has any: day, first, last."""
-    return traffic.groupBy("day").agg(F.min("minute").alias("first"), F.max("minute").alias("last")).orderBy("day")
+def believed(traffic: DataFrame) -> DataFrame:
+    """Return which count to use in each minute, for a group's days that have more than one count.
+
+    Args:
+        traffic: rows of `traffic_by_minute`; rows of older versions belong to no count.
+
+    Returns:
+        day, cluster, group, minute, believed (a `counted_by`), counts (how many there were).
+    """
+    # most groups have one count all day and need no further work; a minimum of texts would sort all rows
+    counts = traffic.where(F.col("counted_by").isNotNull()).select(*GROUP_DAY, "counted_by").distinct()
+    several = counts.groupBy(*GROUP_DAY).agg(F.count(F.lit(1)).alias("counts")).where(F.col("counts") > 1)
+    theirs = traffic.where(F.col("counted_by").isNotNull()).join(several, [*GROUP_DAY], "left_semi")
+    sums = theirs.groupBy(*_MINUTE, "counted_by").agg(total("bytes").alias("bytes"))
+    return sums.groupBy(*_MINUTE).agg(
+        F.max(F.struct("bytes", "counted_by"))["counted_by"].alias("believed"), F.count(F.lit(1)).alias("counts")
+    )
+
+
+def counted_once(traffic: DataFrame, whom: DataFrame) -> DataFrame:
+    """Return the rows of the counts in use, and the rows that belong to no count.
+
+    Args:
+        traffic: rows of `traffic_by_minute`.
+        whom: `believed` of the same rows.
+    """
+    other = F.coalesce(F.col("counted_by") != F.col("believed"), F.lit(False))  # noqa: FBT003 - a literal of Spark's
+    return traffic.join(whom, [*_MINUTE], "left").where(~other).drop("believed", "counts")
+
+
+def measured_twice(whom: DataFrame) -> DataFrame:
+    """Return the groups with several counts at the same time on some day: cluster, group."""
+    days = whom.groupBy(*GROUP_DAY).agg(F.avg("counts").alias("at_once"))
+    return days.where(F.col("at_once") >= _AT_ONCE).select(*GROUP).distinct()
+
+
+def shares(chapters: DataFrame) -> DataFrame:
+    """Return the chapters of a day as one row, each weighted by its number of states.
+
+    Returns:
+        day, cluster, group, led (part of the day), gained and open (shares of known bytes), kind, assignor, members,
+        rackless, random (as at the end of the day).
+    """
+    good = chapters.where(F.col("error").isNull())
+    led = F.col("role") == LEADING
+    gained = F.when(led, F.coalesce(F.col("own") - F.col("present"), F.lit(0.0))).otherwise(0.0)
+    missed = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0))
+    states = F.sum("states")
+    return good.groupBy(*GROUP_DAY).agg(
+        (F.sum(F.when(led, F.col("states")).otherwise(0)) / states).alias("led"),
+        (F.sum(gained * F.col("states")) / states).alias("gained"),
+        (F.sum(missed * F.col("states")) / states).alias("open"),
+        *(F.max_by(name, "first").alias(name) for name in _FACTS),
+    )
+
+
+def by_group_day(days: DataFrame, shared: DataFrame, prices: PriceTable) -> DataFrame:
+    """Return saved and possible bytes and dollars of each group and day.
+
+    Args:
+        days: `totals` by day, cluster and group.
+        shared: `shares`.
+        prices: the price of a cross-rack byte.
+
+    Returns:
+        the columns of both, saved_bytes, possible_bytes, saved_dollars, possible_dollars; null without states.
+    """
+    of_known = F.col("bytes") - F.col("unknown_bytes")
+    saved = of_known * F.col("gained")
+    # no more can be saved than was measured; `least` ignores null, so it must not decide where states are missing
+    least = F.least(of_known * F.col("open"), F.col("crossing_bytes").cast("double"))
+    possible = F.when(F.col("open").isNotNull(), least)
+    joined = days.join(shared, [*GROUP_DAY], "left")
+    return joined.withColumns({"saved_bytes": saved, "possible_bytes": possible}).withColumns(
+        {
+            "saved_dollars": F.col("saved_bytes") * prices.dollars_per_byte,
+            "possible_dollars": F.col("possible_bytes") * prices.dollars_per_byte,
+        }
+    )
+
+
+def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
+    """Return the sums of every group over the period, with its last kind, assignor and members.
+
+    Saved is what was saved in the period. Possible is what the last plan leaves to be saved, applied to the bytes of
+    the period: savings reached during the period are no longer possible.
+    """
+    day_of_state = F.when(F.col("kind").isNotNull(), F.col("day"))
+    sums = summed(group_days, *GROUP, more=[F.max_by(name, day_of_state).alias(name) for name in _FACTS]).drop("groups")
+    still = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0)) * (F.col("bytes") - F.col("unknown_bytes"))
+    return sums.withColumn("possible_bytes", F.when(F.col("kind").isNotNull(), still)).withColumn(
+        "possible_dollars", F.col("possible_bytes") * prices.dollars_per_byte
+    )
+
+
+def summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:
+    """Return the sums of `by_group_day` by some of its columns."""
+    judged = ("dollars", "saved_bytes", "possible_bytes", "saved_dollars", "possible_dollars")
+    return rows.groupBy(*by).agg(
+        F.countDistinct(*GROUP).alias("groups"),
+        *(total(name).alias(name) for name in COUNTS),
+        *(F.sum(name).alias(name) for name in judged),
+        total(F.when(F.col("gained").isNotNull(), F.col("bytes")).otherwise(0)).alias("judged_bytes"),
+        F.sum(F.col("led") * F.col("bytes")).alias("led_bytes"),
+        *more,
+    )
+
+
+def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: PriceTable) -> DataFrame:
+    """Return one row for each loss, the most expensive first.
+
+    Args:
+        chapters: rows of `chapters.CHAPTER`.
+        groups: `by_group`, for the bytes that each group reads.
+        seconds: length of the period of `groups`.
+        prices: the price of a cross-rack byte.
+
+    Returns:
+        cluster, group, at, cause, kind, assignor, before, after, random (shares), now (share at the end of the period),
+        lasts, dollars_per_month.
+    """
+    in_time = Window.partitionBy(*GROUP).orderBy("day", "first")
+    good = chapters.where(F.col("error").isNull() & F.col("expected").isNotNull())
+    to_the_end = in_time.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    changed = good.withColumns(
+        {
+            **{f"{name}_before": F.lag(name).over(in_time) for name in _REMEMBERED},
+            "now": F.last("expected").over(to_the_end),
+        }
+    )
+    lost = changed.where(_rose() & (_cause() != "")).select(
+        *GROUP,
+        F.col("first").alias("at"),
+        _cause().alias("cause"),
+        "kind",
+        "assignor",
+        F.col("expected_before").alias("before"),
+        F.col("expected").alias("after"),
+        "random",
+        "now",
+        (F.col("now") > F.col("expected_before") + _MIN_RISE).alias("lasts"),
+    )
+    rate = F.col("bytes") / seconds
+    month = rate * (F.col("after") - F.col("before")) * prices.dollars_per_byte * SECONDS_PER_MONTH
+    priced = lost.join(groups.select(*GROUP, "bytes"), [*GROUP]).withColumn("dollars_per_month", month)
+    return priced.drop("bytes").orderBy(F.desc("dollars_per_month"), *GROUP, "at")
+
+
+def _rose() -> Column:
+    return F.col("expected") - F.col("expected_before") >= _MIN_RISE
+
+
+def _about_random() -> Column:
+    return (F.col("random") > 0) & (F.col("expected") >= F.col("random") * _ABOUT_RANDOM)
+
+
+def _cause() -> Column:
+    """Return the first cause that holds, the strongest explanation first; empty for a rise that is no loss."""
+
+    def share(name: str, when: str = "") -> Column:
+        return F.col(f"{name}{when}") / F.col(f"members{when}")
+
+    causes = (
+        ((F.col("kind") == "consumer") & (F.col("kind_before") != "consumer"), KIP_848),
+        (share("rackless") > share("rackless", "_before"), FORGOT),
+        # null, so never true, where an older agent did not say which members send their rack
+        (share("sending") < share("sending", "_before"), UNSENT),
+        (share("fetching") < share("fetching", "_before"), UNFETCHED),
+        ((F.col("role_before") == LEADING) & (F.col("role") != LEADING), UNLED),
+        ((F.col("assignor") != F.col("assignor_before")) & (F.col("assignor") != ""), PROTOCOL),
+        (_about_random(), ROSE),
+    )
+    found = F.lit("")
+    for holds, cause in reversed(causes):
+        found = F.when(holds, cause).otherwise(found)
+    return found

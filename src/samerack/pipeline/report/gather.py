@@ -1,25 +1,55 @@
-"""Makes the report from the tables: the order of Spark's jobs; only rows that are shown are collected."""
+"""Makes the report from the tables: the order of Spark's jobs, and rows to values; collects only rows that are shown.
+
+Day over day and week over week are compared where the days at the end are measured completely.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
-from samerack.pipeline.report import chapters, figures, losses, once, savings, trends, values
+from samerack.common.records import LEADING
+from samerack.pipeline.report import chapters, figures
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
-from samerack.pipeline.report.fleet_report import Day, FleetReport, Loss, Period
+from samerack.pipeline.report.fleet_report import (
+    Bad,
+    Day,
+    FleetReport,
+    GroupLine,
+    Headline,
+    Loss,
+    Moment,
+    Money,
+    Mover,
+    Pair,
+    Period,
+    TopicLine,
+    Trend,
+)
+from samerack.pipeline.schema import total
 
-_MINUTE: Final = 60.0
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Value = TypeVar("_Value", bound="DataclassInstance")
+
+_UNIT_SECONDS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
 _UNITS: Final = (("minute", 3 * 3600.0), ("hour", 4 * 86400.0), ("day", float("inf")))
 """Units of the timeline, each with the longest period in seconds that it is used for."""
+_MISSING: Final = timedelta(hours=1)
+"""A complete day may lack this much at each end."""
+_WEEK: Final = 7
+_MAX_REASONS: Final = 50
+_MAX_PAIRS: Final = 144
+"""Twelve by twelve racks, as many as a page can show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +112,8 @@ def gathered(
         traffic_rows = figures.within(tables.traffic, first, last)
         states = figures.within(tables.states, first, last)
         period, seconds, whole = _period(traffic_rows, first, last)
-        whom = kept(once.believed(traffic_rows))
-        traffic = once.once(traffic_rows, whom)
+        whom = kept(figures.believed(traffic_rows))
+        traffic = figures.counted_once(traffic_rows, whom)
         # in order of days, because files are written day by day
         daily = kept(figures.added_up(traffic, prices, *GROUP_DAY, "topic").sortWithinPartitions("day"))
         unit = next(name for name, most in _UNITS if period.seconds <= most)
@@ -97,32 +127,33 @@ def gathered(
 
         progress("asking every group's own assignor, and the best plan")
         parts = kept(chapters.worked_out(chapters.picked(states, kept)))
-        group_days = kept(savings.by_group_day(figures.totals(daily, *GROUP_DAY), savings.shares(parts), prices))
-        days = savings.summed(group_days, "day").orderBy("day").collect()
+        group_days = kept(figures.by_group_day(figures.totals(daily, *GROUP_DAY), figures.shares(parts), prices))
+        days = figures.summed(group_days, "day").orderBy("day").collect()
 
         progress("ranking groups")
-        groups = kept(savings.by_group(group_days, prices))
-        lost = kept(losses.losses(parts, groups, period.seconds, prices))
+        groups = kept(figures.by_group(group_days, prices))
+        lost = kept(figures.losses(parts, groups, period.seconds, prices))
+        failed, failure = _failed(parts)
         scale = SECONDS_PER_MONTH / period.seconds
-        compared = trends.spans(whole)
         report = FleetReport(
             period=period,
             prices=prices,
             made=datetime.now(UTC).replace(microsecond=0),
-            headline=values.headline(groups, scale),
-            pairs=values.pairs(daily),
+            headline=_headline(groups, scale),
+            pairs=_pairs(daily),
             unit=unit,
-            timeline=tuple(values.moment(row, unit, seconds) for row in timeline),
-            days=tuple(values.value_of(Day, row, seconds=seconds[row["day"]]) for row in days),
-            groups=values.lines(groups.orderBy(F.desc("dollars"), F.desc("bytes"), *GROUP), top, scale),
-            savers=values.lines(values.by_savings(groups), top, scale),
-            topics=values.topics(daily, top, scale),
-            losses=tuple(values.value_of(Loss, row, at=values.utc(row["at"])) for row in lost.limit(top).collect()),
+            timeline=tuple(_moment(row, unit, seconds) for row in timeline),
+            days=tuple(_value_of(Day, row, seconds=seconds[row["day"]]) for row in days),
+            groups=_lines(groups.orderBy(F.desc("dollars"), F.desc("bytes"), *GROUP), top, scale),
+            savers=_lines(_by_savings(groups), top, scale),
+            topics=_topics(daily, top, scale),
+            losses=tuple(_value_of(Loss, row, at=_utc(row["at"])) for row in lost.limit(top).collect()),
             losses_in_all=lost.count(),
-            trends=tuple(values.trend(group_days, one, top) for one in compared),
-            bad=values.bad(figures.within(tables.quarantine, first, asked.last or date.max)),
-            twice=once.measured_twice(whom).count(),
-            **values.failed(parts),
+            trends=tuple(_trend(group_days, spans, top) for spans in compared_spans(whole)),
+            bad=_bad(figures.within(tables.quarantine, first, asked.last or date.max)),
+            twice=figures.measured_twice(whom).count(),
+            failed=failed,
+            failure=failure,
         )
         frames = {"traffic_by_day": daily, "groups_by_day": group_days, "lost_rack_awareness": lost}
         yield Gathered(report=report, frames=frames, days=tuple(row["day"] for row in days))
@@ -151,13 +182,12 @@ def _days(traffic: DataFrame, asked: Asked) -> tuple[date, date]:
 
 def _period(traffic: DataFrame, first: date, last: date) -> tuple[Period, dict[date, float], tuple[date, ...]]:
     """Return the period, the seconds measured of each day, and the days that were measured completely."""
-    rows = figures.covered(traffic).collect()
-    ends = {
-        row["day"]: (values.utc(row["first"]), values.utc(row["last"]) + timedelta(seconds=_MINUTE)) for row in rows
-    }
-    whole = tuple(day for day, (begin, end) in ends.items() if trends.whole(day, begin, end))
+    rows = traffic.groupBy("day").agg(F.min("minute").alias("first"), F.max("minute").alias("last")).orderBy("day")
+    minute = timedelta(minutes=1)
+    ends = {row["day"]: (_utc(row["first"]), _utc(row["last"]) + minute) for row in rows.collect()}
+    whole = tuple(day for day, (begin, end) in ends.items() if is_whole(day, begin, end))
     seconds = {
-        day: values.UNIT_SECONDS["day"] if day in whole else (end - begin).total_seconds()
+        day: _UNIT_SECONDS["day"] if day in whole else (end - begin).total_seconds()
         for day, (begin, end) in ends.items()
     }
     period = Period(
@@ -168,3 +198,159 @@ def _period(traffic: DataFrame, first: date, last: date) -> tuple[Period, dict[d
         seconds=sum(seconds.values()),
     )
     return period, seconds, whole
+
+
+def is_whole(day: date, first: datetime, last: datetime) -> bool:
+    """Return whether there are samples from the start of a day to its end."""
+    begin = datetime(day.year, day.month, day.day, tzinfo=first.tzinfo)
+    return first - begin <= _MISSING and begin + timedelta(days=1) - last <= _MISSING
+
+
+def _utc(naive: datetime) -> datetime:
+    """Return a time in UTC: Spark collects timestamps as local time of this machine."""
+    return naive.astimezone(UTC)
+
+
+def _headline(groups: DataFrame, scale: float) -> Headline:
+    """Return the fleet's figures from `figures.by_group`; `scale` converts dollars of the period to a month."""
+    counts = ("bytes", "crossing_bytes", "unknown_bytes", "exact_bytes", "judged_bytes")
+    others = ("saved_bytes", "possible_bytes", "dollars", "saved_dollars", "possible_dollars")
+    row = groups.agg(
+        *(total(name).alias(name) for name in counts),
+        *(F.sum(name).alias(name) for name in others),
+        F.count(F.lit(1)).alias("groups"),
+        F.coalesce(F.sum((F.col("role") == LEADING).cast("int")), F.lit(0)).alias("led_groups"),
+        F.countDistinct("cluster").alias("clusters"),
+    ).collect()[0]
+    return _value_of(Headline, row, share=_share(row), month=_money(row, scale))
+
+
+def _share(row: Row) -> float | None:
+    known = row["bytes"] - row["unknown_bytes"]
+    return row["crossing_bytes"] / known if known else None
+
+
+def _money(row: Row, scale: float) -> Money:
+    saved, possible = row["saved_dollars"], row["possible_dollars"]
+    return Money(
+        spent=row["dollars"] * scale,
+        saved=None if saved is None else saved * scale,
+        possible=None if possible is None else possible * scale,
+    )
+
+
+def _pairs(daily: DataFrame) -> tuple[Pair, ...]:
+    """Return the rack pairs with most bytes."""
+    rows = figures.totals(daily, "client_rack", "replica_rack").orderBy(F.desc("bytes")).limit(_MAX_PAIRS).collect()
+    return tuple(_value_of(Pair, row) for row in rows)
+
+
+def _moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
+    """Return a moment of the timeline; a day that was measured in part counts at the rate of that part."""
+    at = _utc(row["moment"])
+    length = min(_UNIT_SECONDS[unit], seconds[at.date()]) if unit == "day" else _UNIT_SECONDS[unit]
+    return _value_of(Moment, row, at=at, dollars_per_month=row["dollars"] / length * SECONDS_PER_MONTH)
+
+
+def _by_savings(groups: DataFrame) -> DataFrame:
+    """Return the groups with most saved and possible together."""
+    # a negative saving counts as much as a positive one
+    both = F.abs(F.coalesce("saved_dollars", F.lit(0.0))) + F.coalesce("possible_dollars", F.lit(0.0))
+    return groups.withColumn("both", both).where(F.col("both") > 0).orderBy(F.desc("both"), *GROUP)
+
+
+def _lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
+    """Return the first `top` of these groups."""
+    return tuple(
+        _value_of(
+            GroupLine,
+            row,
+            kind=row["kind"] or "",
+            assignor=row["assignor"] or "",
+            share=_share(row),
+            led=row["led_bytes"] / row["bytes"] if row["led_bytes"] is not None and row["bytes"] else None,
+            month=_money(row, scale),
+        )
+        for row in groups.limit(top).collect()
+    )
+
+
+def _topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
+    """Return the most expensive topics."""
+    sums = daily.groupBy("cluster", "topic").agg(
+        F.countDistinct("group").alias("groups"),
+        *(total(name).alias(name) for name in ("bytes", "crossing_bytes")),
+        F.sum("dollars").alias("dollars"),
+    )
+    rows = sums.orderBy(F.desc("dollars"), F.desc("bytes"), "cluster", "topic").limit(top).collect()
+    return tuple(_value_of(TopicLine, row, dollars_per_month=row["dollars"] * scale) for row in rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaySpans:
+    """Two spans of days that are compared: `later` right after `earlier`, of equal length."""
+
+    name: str
+    earlier: tuple[date, ...]
+    later: tuple[date, ...]
+
+
+def compared_spans(days: Sequence[date]) -> tuple[DaySpans, ...]:
+    """Return the comparisons that are possible at the end of these complete days."""
+    present = set(days)
+    found = []
+    for name, length in (("day over day", 1), ("week over week", _WEEK)):
+        if not present:
+            break
+        newest = max(present)
+        later = tuple(newest - timedelta(days=back) for back in reversed(range(length)))
+        earlier = tuple(day - timedelta(days=length) for day in later)
+        if present.issuperset((*earlier, *later)):
+            found.append(DaySpans(name=name, earlier=earlier, later=later))
+    return tuple(found)
+
+
+def _trend(group_days: DataFrame, compared: DaySpans, top: int) -> Trend:
+    """Return two spans of days, and the groups that changed most."""
+
+    def spent(days: Sequence[date]) -> Column:
+        return F.sum(F.when(F.col("day").isin(list(days)), F.col("dollars")).otherwise(0.0))
+
+    sums = group_days.groupBy(*GROUP).agg(
+        spent(compared.earlier).alias("earlier"), spent(compared.later).alias("later")
+    )
+    change = F.col("later") - F.col("earlier")
+    moved = sums.where(change != 0).orderBy(F.desc(F.abs(change)), *GROUP).limit(top)
+    fleet = sums.agg(F.sum("earlier").alias("earlier"), F.sum("later").alias("later")).collect()[0]
+    return Trend(
+        name=compared.name,
+        earlier_from=compared.earlier[0],
+        later_from=compared.later[0],
+        days=len(compared.later),
+        earlier=fleet["earlier"] or 0.0,
+        later=fleet["later"] or 0.0,
+        movers=tuple(_value_of(Mover, row) for row in moved.collect()),
+    )
+
+
+def _bad(quarantine: DataFrame) -> tuple[Bad, ...]:
+    """Return counts of bad records, the most frequent reasons first, the rest in one: reasons may contain values."""
+    counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
+    first = counted.orderBy(F.desc("records"), "reason").limit(_MAX_REASONS + 1).collect()
+    shown = tuple(_value_of(Bad, row) for row in first[:_MAX_REASONS])
+    if len(first) == len(shown):
+        return shown
+    return (*shown, Bad(reason="other reasons", records=quarantine.count() - sum(one.records for one in shown)))
+
+
+def _failed(parts: DataFrame) -> tuple[int, str]:
+    """Return the number of groups whose plans could not be computed, and the error of one of them."""
+    wrong = parts.where(F.col("error").isNotNull())
+    row = wrong.agg(F.countDistinct(*GROUP).alias("failed"), F.min("error").alias("failure")).collect()[0]
+    return row["failed"], row["failure"] or ""
+
+
+def _value_of(made: type[_Value], row: Row, /, **more: Any) -> _Value:
+    """Return a value of this type from the row's columns of the same names."""
+    have = row.asDict()
+    return made(**{one.name: have[one.name] for one in fields(made) if one.name not in more}, **more)

@@ -1,7 +1,13 @@
-"""The rules for bad records, each with its reason in words, and the rows of the quarantine table.
+"""Converts records from Kafka to rows of the tables, as pure functions of data frames, and says which ones are bad.
 
-The rules are the contract of `common.records`, and bounds that keep one publisher from making sums wrong, filling the
-tables with invented days, or making a report too large to compute. docs/pipeline.md lists them.
+The same functions work on a stream and on data at rest. A late record counts like any other: it is added to its
+minute. Therefore the watermark, which bounds how long keys are remembered, uses the stream's clock, not the records'
+times: with these, Spark would drop records that an agent buffered while Kafka was unavailable, and the totals would
+stay wrong.
+
+The rules for bad records, each with its reason in words, are the contract of `common.records`, and bounds that keep one
+publisher from making sums wrong, filling the tables with invented days, or making a report too large to compute.
+docs/pipeline.md lists them.
 """
 
 from __future__ import annotations
@@ -11,30 +17,57 @@ from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from samerack.common.records import SCHEMA
-from samerack.pipeline.schema import GROUP_STATE, MEMBERS, PLANNING, QUARANTINE, TOPICS, TRAFFIC_SAMPLE
+from samerack.pipeline.schema import (
+    GROUP_STATE,
+    GROUP_STATES,
+    KEPT_BYTES,
+    KEY,
+    MEMBERS,
+    PLANNING,
+    QUARANTINE,
+    TOPICS,
+    TRAFFIC_BY_MINUTE,
+    TRAFFIC_SAMPLE,
+    total,
+)
 from samerack.settings.pipeline import PipelineSettings
 
-Rules: TypeAlias = Iterator[tuple[Column, str | Column]]
-"""Pairs of a condition under which a record is bad, and the reason."""
+SAMPLE: Final = "sample"
+STATE: Final = "state"
+BAD: Final = "bad"
 
-BROKEN: Final = "broken"
+_BROKEN: Final = "broken"
 """The field in which Spark's parser puts the text of a record that it could not read completely."""
+_REPEATS: Final = "1 hour"
+"""How long the stream remembers a record, so that one that comes again counts once: its state has a key for each."""
+NEEDED_BEFORE: Final = ("key", "window_start", "window_end")
+"""Columns of parsed records that no table needs: they only serve to judge and de-duplicate."""
+
+_RECORD: Final = StructType(
+    [
+        *TRAFFIC_SAMPLE.fields,
+        *(field for field in GROUP_STATE.fields if field.name not in TRAFFIC_SAMPLE.names),
+        StructField(_BROKEN, StringType()),
+    ]
+)
+"""The fields of both kinds: one parser reads each record once and ignores unknown fields."""
+
 BYTES_PER_SECOND: Final = 10**12
 """More than all members of a group read of one topic: ten network interfaces of 800 Gbit/s, the fastest Ethernet (IEEE
 802.3df, 2024), of 10^11 bytes a second each. The same bound holds for records and for the rate of one partition."""
-MIN_SECONDS: Final = 60
+_MIN_SECONDS: Final = 60
 """A shorter window may hold as much as one of this length: what an agent detects late counts in its current window."""
 LONGEST_NAME: Final = 1000
 """Characters of a name: of a cluster, group, member, client, rack, agent, election, assignor."""
-MAX_RACKS: Final = 1000
-MAX_PARTITIONS: Final = 10**6
-MAX_CELLS: Final = 10**8
+_MAX_RACKS: Final = 1000
+_MAX_PARTITIONS: Final = 10**6
+_MAX_CELLS: Final = 10**8
 """Partitions times racks, and members times topics, of one state: assignors hold a byte for each."""
-METHODS: Final = ("estimated", "exact")
-KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "share", "other")
+_METHODS: Final = ("estimated", "exact")
+_KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "share", "other")
 _LONGEST_ID: Final = 64
 _LONGEST_WINDOW_MS: Final = 3_600_000
 """Agents send windows of a minute at most."""
@@ -47,8 +80,91 @@ _NO_NAME: Final = f"longer than {LONGEST_NAME} characters, or with control chara
 _MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch", "planning"})
 _MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", "tasks", "weights"})
 
+_Rules: TypeAlias = Iterator[tuple[Column, str | Column]]
+"""Pairs of a condition under which a record is bad, and the reason."""
 
-def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:
+
+def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """Return Kafka's rows with every field of the record, the reason if it is bad, and the key for de-duplication.
+
+    The key of a good record is a digest of its bytes, not its id: a publisher may use an id that another one is going
+    to use, and a record must not count as a repetition of another one. Of a bad record only the first bytes are kept,
+    so that long ones do not fill the memory.
+
+    Args:
+        raw: topic, partition, offset and value, as Spark's Kafka source gives them.
+        settings: Topics and bounds.
+
+    Returns:
+        sort (sample, state, bad), wrong, key, seen, moment, day, its place in Kafka, `raw` for bad ones only, and the
+        record's fields, null for bad ones.
+    """
+    named = raw.select(
+        F.col("topic").alias("kafka_topic"),
+        "partition",
+        "offset",
+        "value",
+        F.current_timestamp().alias("seen"),
+        (F.col("topic") == settings.traffic_topic).alias("is_sample"),
+        F.from_json(F.col("value").cast("string"), _RECORD, {"columnNameOfCorruptRecord": _BROKEN}).alias("record"),
+    )
+    judged = named.withColumn(
+        "wrong",
+        _reason(settings, is_sample=F.col("is_sample"), raw=F.col("value"), record=F.col("record"), now=F.col("seen")),
+    )
+    good = F.col("wrong").isNull()
+    fields = {name: F.col("record")[name] for name in _RECORD.names if name not in {_BROKEN, "topic"}}
+    moment = F.timestamp_millis(F.when(F.col("is_sample"), F.col("record.window_start")).otherwise(F.col("record.at")))
+    place = F.concat_ws("/", "kafka_topic", "partition", "offset")
+    return judged.select(
+        F.when(~good, BAD).when(F.col("is_sample"), SAMPLE).otherwise(STATE).alias("sort"),
+        "wrong",
+        F.when(good, F.sha2("value", 256)).otherwise(place).alias("key"),
+        "seen",
+        F.when(good, moment).alias("moment"),
+        "partition",
+        "offset",
+        F.when(~good, F.substring("value", 1, KEPT_BYTES)).alias("raw"),
+        F.when(good & F.col("is_sample"), F.col("record.topic")).otherwise(F.col("kafka_topic")).alias("topic"),
+        *(F.when(good, field).alias(name) for name, field in fields.items()),
+    ).withColumn("day", F.to_date(F.coalesce("moment", "seen")))
+
+
+def once(records: DataFrame) -> DataFrame:
+    """Return every record once, even if it arrives several times; for streams."""
+    return records.withWatermark("seen", _REPEATS).dropDuplicatesWithinWatermark(["key"])
+
+
+def by_minute(records: DataFrame) -> DataFrame:
+    """Return the samples among parsed records, summed by minute: rows of `traffic_by_minute`."""
+    alone = F.coalesce(F.col("election"), F.lit("")) == ""
+    made = {
+        "minute": F.date_trunc("minute", F.col("moment")),
+        "counted_by": F.when(alone, F.col("agent")).otherwise(F.col("election")),
+    }
+    sums = (*(total(name).alias(name) for name in ("bytes", "records")), F.count(F.lit(1)).alias("samples"))
+    keys = [made.get(name, F.col(name)).alias(name) for name in KEY]
+    added = records.where(F.col("sort") == SAMPLE).groupBy(*keys, "day").agg(*sums)
+    return added.select(*TRAFFIC_BY_MINUTE.names)
+
+
+def states(records: DataFrame) -> DataFrame:
+    """Return the states among parsed records: rows of `group_states`."""
+    found = records.where(F.col("sort") == STATE).withColumn("at", F.col("moment"))
+    return found.withColumn("topics", _with_rates()).select(*GROUP_STATES.names)
+
+
+def _with_rates() -> Column:
+    """Return the topics, with an empty list of rates where the agent did not know them."""
+    return F.transform(
+        "topics",
+        lambda topic: topic.withField(
+            "bytes_per_second", F.coalesce(topic["bytes_per_second"], F.array().cast("array<double>"))
+        ),
+    )
+
+
+def _reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:
     """Return the first reason why a record is bad, or null; `raw` are its bytes, `record` the fields parsed from them.
 
     `is_sample` is whether it came from the topic of samples, `now` the stream's clock.
@@ -56,7 +172,7 @@ def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record
     rules = [*_not_a_record(raw, record), *_of_all(record)]
     rules += [(is_sample & holds, words) for holds, words in _of_samples(settings, record, now)]
     rules += [(~is_sample & holds, words) for holds, words in _of_states(settings, record, now)]
-    rules.append((record[BROKEN].isNotNull(), "a field within members or topics: of the wrong type"))
+    rules.append((record[_BROKEN].isNotNull(), "a field within members or topics: of the wrong type"))
     chain = F.when(F.lit(False), F.lit(None).cast("string"))  # noqa: FBT003 - a literal of Spark's
     for holds, words in rules:
         chain = chain.when(holds, F.lit(words) if isinstance(words, str) else words)
@@ -69,16 +185,16 @@ def quarantined(records: DataFrame) -> DataFrame:
     return bad.withColumn("at", F.col("seen")).select(*QUARANTINE.names)
 
 
-def _not_a_record(raw: Column, record: Column) -> Rules:
+def _not_a_record(raw: Column, record: Column) -> _Rules:
     text = raw.cast("string")
-    broken = record.isNull() | record[BROKEN].isNotNull()
+    broken = record.isNull() | record[_BROKEN].isNotNull()
     yield raw.isNull() | (F.length(raw) == 0), "empty"
     # the second parser runs only where the first one failed
     yield ~F.is_valid_utf8(raw) | (broken & F.try_parse_json(text).isNull()), "not JSON"
     yield ~F.ltrim(text).startswith("{"), "not a JSON object"
 
 
-def _of_all(record: Column) -> Rules:
+def _of_all(record: Column) -> _Rules:
     yield _missing(record, "schema")
     # a field may mean something else in an unknown version, so such a record is bad as a whole
     version = record["schema"]
@@ -89,7 +205,7 @@ def _of_all(record: Column) -> Rules:
     yield ~F.length(record["id"]).between(1, _LONGEST_ID), f"id: not of 1 to {_LONGEST_ID} characters"
 
 
-def _of_samples(settings: PipelineSettings, record: Column, now: Column) -> Rules:
+def _of_samples(settings: PipelineSettings, record: Column, now: Column) -> _Rules:
     for name in _own(TRAFFIC_SAMPLE):
         yield _missing(record, name)
     for name in ("client_rack", "replica_rack", "election"):
@@ -100,14 +216,14 @@ def _of_samples(settings: PipelineSettings, record: Column, now: Column) -> Rule
         yield record[name] < 0, f"{name}: negative"
     yield length <= 0, "window: ends before it begins"
     yield length > _LONGEST_WINDOW_MS, "window: absurdly long"
-    seconds = F.greatest(length / 1000, F.lit(float(MIN_SECONDS)))
+    seconds = F.greatest(length / 1000, F.lit(float(_MIN_SECONDS)))
     for name in ("bytes", "records"):
         yield record[name] / seconds > BYTES_PER_SECOND, f"{name}: absurdly many"
     yield from _out_of_time(settings, "window_start", start, now)
-    yield ~record["method"].isin(*METHODS), "method: unknown"
+    yield ~record["method"].isin(*_METHODS), "method: unknown"
 
 
-def _of_states(settings: PipelineSettings, record: Column, now: Column) -> Rules:
+def _of_states(settings: PipelineSettings, record: Column, now: Column) -> _Rules:
     for name in _own(GROUP_STATE):
         yield _missing(record, name)
     for name in ("state", "assignor", "role"):
@@ -115,7 +231,7 @@ def _of_states(settings: PipelineSettings, record: Column, now: Column) -> Rules
     for name in ("at", "broker_racks"):
         yield record[name] < 0, f"{name}: negative"
     yield from _out_of_time(settings, "at", record["at"], now)
-    yield ~record["kind"].isin(*KINDS), "kind: unknown"
+    yield ~record["kind"].isin(*_KINDS), "kind: unknown"
     yield F.exists(record["racks"], lambda rack: rack.isNull()), "racks: one is null"
     for name, shape in (("members", MEMBERS), ("topics", TOPICS)):
         element = shape.elementType
@@ -127,19 +243,19 @@ def _of_states(settings: PipelineSettings, record: Column, now: Column) -> Rules
     yield from _within_lists(record)
 
 
-def _sizes(record: Column) -> Rules:
+def _sizes(record: Column) -> _Rules:
     """Yield rules against states too large for an assignor's memory; all fields exist by then."""
     racks, members, topics = (F.size(record[name]).cast("long") for name in ("racks", "members", "topics"))
     partitions = F.aggregate(
         record["topics"], F.lit(0).cast("long"), lambda count, topic: count + F.size(topic["owner"])
     )
-    yield racks > MAX_RACKS, f"racks: more than {MAX_RACKS}"
-    yield partitions > MAX_PARTITIONS, f"topics: more than {MAX_PARTITIONS} partitions"
-    yield partitions * racks > MAX_CELLS, f"topics: more than {MAX_CELLS} partitions times racks"
-    yield members * topics > MAX_CELLS, f"members: more than {MAX_CELLS} members times topics"
+    yield racks > _MAX_RACKS, f"racks: more than {_MAX_RACKS}"
+    yield partitions > _MAX_PARTITIONS, f"topics: more than {_MAX_PARTITIONS} partitions"
+    yield partitions * racks > _MAX_CELLS, f"topics: more than {_MAX_CELLS} partitions times racks"
+    yield members * topics > _MAX_CELLS, f"members: more than {_MAX_CELLS} members times topics"
 
 
-def _within_lists(record: Column) -> Rules:
+def _within_lists(record: Column) -> _Rules:
     """Yield rules against invalid names and rates within lists; all fields exist by then."""
     yield F.exists(record["racks"], lambda rack: ~rack.rlike(_NAME)), f"racks: {_NO_NAME}"
     yield F.exists(record["members"], lambda one: ~one["id"].rlike(_NAME)), f"members: id {_NO_NAME}"
@@ -179,7 +295,7 @@ def _no_name(record: Column, name: str) -> tuple[Column, str]:
     return ~record[name].rlike(_NAME), f"{name}: {_NO_NAME}"
 
 
-def _out_of_time(settings: PipelineSettings, name: str, moment: Column, now: Column) -> Rules:
+def _out_of_time(settings: PipelineSettings, name: str, moment: Column, now: Column) -> _Rules:
     """Yield the rules against times too far in the future or in the past."""
     milliseconds = F.unix_millis(now)
     days = settings.late_days

@@ -1,10 +1,12 @@
-"""`samerack pipeline stream`: from Kafka to the tables, until it is stopped."""
+"""`samerack pipeline stream` and `maintain`: what writes the tables, until it is stopped and every night."""
 
 from __future__ import annotations
 
 import json
 import signal
 from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -12,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from samerack.pipeline.cli.spark import need_spark
-from samerack.pipeline.stream_kafka import check_topics, source_options, without_secrets
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 if TYPE_CHECKING:
-    from samerack.pipeline.stream_run import Batch
+    from samerack.pipeline.stream import Batch
 
 
 def stream(
@@ -38,18 +39,18 @@ def stream(
     Begin with: samerack pipeline stream --once -b HOST:PORT -s pipeline.tables=FOLDER
     """
     need_spark()
-    from samerack.pipeline import session, stream_run  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import session, stream  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     settings = settings_from(config, bootstrap, assignments)
-    source_options(settings.kafka)  # an error in the settings is reported before Java starts
-    for topic in check_topics(settings.kafka, (settings.pipeline.traffic_topic, settings.pipeline.states_topic)):
+    stream.source_options(settings.kafka)  # an error in the settings is reported before Java starts
+    for topic in stream.check_topics(settings.kafka, (settings.pipeline.traffic_topic, settings.pipeline.states_topic)):
         typer.echo(
             f"topic {topic} takes any timestamp from publishers, and an absurd one stops this stream: set "
             "message.timestamp.type=LogAppendTime on it",
             err=True,
         )
     stop = Event()
-    with session.opened(settings.pipeline, name="stream") as spark, without_secrets(settings.kafka):
+    with session.opened(settings.pipeline, name="stream") as spark, stream.without_secrets(settings.kafka):
 
         def on_signal(number: int, _: FrameType | None) -> None:
             if stop.is_set():
@@ -61,11 +62,11 @@ def stream(
 
         for number in (signal.SIGTERM, signal.SIGINT):  # after the session, which sets a handler of its own
             signal.signal(number, on_signal)
-        writer = stream_run.Writer(settings.pipeline)
-        query = stream_run.start(spark, settings, writer, to_the_end=once)
+        writer = stream.Writer(settings.pipeline)
+        query = stream.start(spark, settings, writer, to_the_end=once)
         where = f"{settings.kafka['bootstrap.servers']} -> {settings.pipeline.tables}"
         typer.echo(f"reading {where}; Ctrl-C ends after the batch that runs", err=True)
-        stream_run.follow(query, writer, stop, _show_json if as_json else _show)
+        stream.follow(query, writer, stop, _show_json if as_json else _show)
 
 
 def _show(batch: Batch) -> None:
@@ -81,3 +82,32 @@ def _show(batch: Batch) -> None:
 
 def _show_json(batch: Batch) -> None:
     typer.echo(json.dumps({**asdict(batch), "records_per_second": round(batch.records_per_second)}))
+
+
+def maintain(
+    config: ConfigOption = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Delete days past their time, make large files of small ones, and delete files that no table needs any more.
+
+    Run it once a day or so; the stream may go on meanwhile. How many days tables keep: pipeline.traffic_days and
+    pipeline.states_days; quarantine keeps 30. Files that no table needs stay for a week.
+
+    Begin with: samerack pipeline maintain -s pipeline.tables=FOLDER
+    """
+    need_spark()
+    from samerack.pipeline import session, tables  # noqa: PLC0415 - PySpark is imported only when a command runs
+
+    settings = settings_from(config, None, assignments, needs_kafka=False).pipeline
+    with session.opened(settings, name="maintain") as spark:
+        done = tables.maintain(spark, settings, today=datetime.now(UTC).date(), progress=partial(typer.echo, err=True))
+    if as_json:
+        typer.echo(json.dumps([{**asdict(kept), "kept_since": str(kept.kept_since)} for kept in done]))
+        return
+    for kept in done:
+        typer.echo(
+            f"{kept.table}: {kept.files_before:,} files became {kept.files_after:,} ({kept.bytes / 1e6:,.1f} MB), "
+            f"{kept.days_deleted:,} days before {kept.kept_since} deleted; {kept.seconds:.1f} s"
+        )

@@ -1,142 +1,70 @@
 """Runs the stream: one query from both topics to the three tables, with progress and an orderly stop.
 
 There is one query and one batch function, because each query needs its own reader and checkpoint, and each batch takes
-some tenths of a second.
+some tenths of a second. Kafka settings have librdkafka's names, and are converted to those of Spark's Kafka source.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported in fact
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StringType, StructField, StructType
 
-from samerack.common.errors import AgentError
+from samerack.auth.identities import AWS_MSK_IAM
+from samerack.auth.kafka_config import for_librdkafka, secrets_of
+from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline import tables
-from samerack.pipeline.quarantine import BROKEN, quarantined, reason
-from samerack.pipeline.schema import GROUP_STATE, GROUP_STATES, KEPT_BYTES, KEY, TRAFFIC_BY_MINUTE, TRAFFIC_SAMPLE
-from samerack.pipeline.stream_kafka import source_options
-from samerack.pipeline.sums import total
+from samerack.pipeline.parsing import BAD, NEEDED_BEFORE, SAMPLE, STATE, by_minute, once, parsed, quarantined, states
 from samerack.settings.all_settings import Settings
 from samerack.settings.pipeline import PipelineSettings
-
-# Converts records from Kafka to rows of the tables, as pure functions of data frames.
-#
-# The same functions work on a stream and on data at rest. A late record counts like any other: it is added to its
-# minute. Therefore the watermark, which bounds how long keys are remembered, uses the stream's clock, not the records'
-# times: with these, Spark would drop records that an agent buffered while Kafka was unavailable, and the totals would
-# stay wrong.
-
-SAMPLE: Final = "sample"
-STATE: Final = "state"
-BAD: Final = "bad"
-
-_REPEATS: Final = "1 hour"
-"""How long the stream remembers a record, so that one that comes again counts once: its state has a key for each."""
-NEEDED_BEFORE: Final = ("key", "window_start", "window_end")
-"""Columns of parsed records that no table needs: they only serve to judge and de-duplicate."""
-
-RECORD: Final = StructType(
-    [
-        *TRAFFIC_SAMPLE.fields,
-        *(field for field in GROUP_STATE.fields if field.name not in TRAFFIC_SAMPLE.names),
-        StructField(BROKEN, StringType()),
-    ]
-)
-"""The fields of both kinds: one parser reads each record once and ignores unknown fields."""
-
-
-def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Return Kafka's rows with every field of the record, the reason if it is bad, and the key for de-duplication.
-
-    The key of a good record is a digest of its bytes, not its id: a publisher may use an id that another one is going
-    to use, and a record must not count as a repetition of another one. Of a bad record only the first bytes are kept,
-    so that long ones do not fill the memory.
-
-    Args:
-        raw: topic, partition, offset and value, as Spark's Kafka source gives them.
-        settings: Topics and bounds.
-
-    Returns:
-        sort (sample, state, bad), wrong, key, seen, moment, day, its place in Kafka, `raw` for bad ones only, and the
-        record's fields, null for bad ones.
-    """
-    named = raw.select(
-        F.col("topic").alias("kafka_topic"),
-        "partition",
-        "offset",
-        "value",
-        F.current_timestamp().alias("seen"),
-        (F.col("topic") == settings.traffic_topic).alias("is_sample"),
-        F.from_json(F.col("value").cast("string"), RECORD, {"columnNameOfCorruptRecord": BROKEN}).alias("record"),
-    )
-    judged = named.withColumn(
-        "wrong",
-        reason(settings, is_sample=F.col("is_sample"), raw=F.col("value"), record=F.col("record"), now=F.col("seen")),
-    )
-    good = F.col("wrong").isNull()
-    fields = {name: F.col("record")[name] for name in RECORD.names if name not in {BROKEN, "topic"}}
-    moment = F.timestamp_millis(F.when(F.col("is_sample"), F.col("record.window_start")).otherwise(F.col("record.at")))
-    place = F.concat_ws("/", "kafka_topic", "partition", "offset")
-    return judged.select(
-        F.when(~good, BAD).when(F.col("is_sample"), SAMPLE).otherwise(STATE).alias("sort"),
-        "wrong",
-        F.when(good, F.sha2("value", 256)).otherwise(place).alias("key"),
-        "seen",
-        F.when(good, moment).alias("moment"),
-        "partition",
-        "offset",
-        F.when(~good, F.substring("value", 1, KEPT_BYTES)).alias("raw"),
-        F.when(good & F.col("is_sample"), F.col("record.topic")).otherwise(F.col("kafka_topic")).alias("topic"),
-        *(F.when(good, field).alias(name) for name, field in fields.items()),
-    ).withColumn("day", F.to_date(F.coalesce("moment", "seen")))
-
-
-def once(records: DataFrame) -> DataFrame:
-    """Return every record once, even if it arrives several times; for streams."""
-    return records.withWatermark("seen", _REPEATS).dropDuplicatesWithinWatermark(["key"])
-
-
-def by_minute(records: DataFrame) -> DataFrame:
-    """Return the samples among parsed records, summed by minute: rows of `traffic_by_minute`."""
-    alone = F.coalesce(F.col("election"), F.lit("")) == ""
-    made = {
-        "minute": F.date_trunc("minute", F.col("moment")),
-        "counted_by": F.when(alone, F.col("agent")).otherwise(F.col("election")),
-    }
-    sums = (*(total(name).alias(name) for name in ("bytes", "records")), F.count(F.lit(1)).alias("samples"))
-    keys = [made.get(name, F.col(name)).alias(name) for name in KEY]
-    added = records.where(F.col("sort") == SAMPLE).groupBy(*keys, "day").agg(*sums)
-    return added.select(*TRAFFIC_BY_MINUTE.names)
-
-
-def states(records: DataFrame) -> DataFrame:
-    """Return the states among parsed records: rows of `group_states`."""
-    found = records.where(F.col("sort") == STATE).withColumn("at", F.col("moment"))
-    return found.withColumn("topics", _with_rates()).select(*GROUP_STATES.names)
-
-
-def _with_rates() -> Column:
-    """Return the topics, with an empty list of rates where the agent did not know them."""
-    return F.transform(
-        "topics",
-        lambda topic: topic.withField(
-            "bytes_per_second", F.coalesce(topic["bytes_per_second"], F.array().cast("array<double>"))
-        ),
-    )
-
 
 _WAIT_SECONDS: Final = 0.2
 _MINUTE: Final = "yyyy-MM-dd HH:mm"
 _QUERY: Final = "sql.streaming.queryId"
+
+_SAME: Final = frozenset(
+    {
+        "bootstrap.servers",
+        "client.dns.lookup",
+        "client.id",
+        "connections.max.idle.ms",
+        "metadata.max.age.ms",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "sasl.kerberos.service.name",
+        "socket.connection.setup.timeout.ms",
+        "ssl.key.password",
+    }
+)
+_FILES: Final[Mapping[str, tuple[str, str]]] = {
+    "ssl.ca.location": ("ssl.truststore.certificates", "ssl.truststore.type"),
+    "ssl.certificate.location": ("ssl.keystore.certificate.chain", "ssl.keystore.type"),
+    "ssl.key.location": ("ssl.keystore.key", "ssl.keystore.type"),
+}
+"""librdkafka gets files, Spark their content: the workers of a Spark cluster do not have the files."""
+_LOGIN: Final[Mapping[str, str]] = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+}
+_SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
+_REQUEST_SECONDS: Final = 15.0
+_STAMPED_BY: Final = "message.timestamp.type"
+_STAMPS_WITHIN: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+_GREATEST_STAMP: Final = 2**63 // 1000 - 10**13
+"""Milliseconds from now, in either direction, that Spark can still read: it counts in microseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,3 +247,109 @@ def _explained(error: Exception) -> AgentError:
         f"the stream has failed: {causes[-1] if causes else tables.first_line(error)}; the written data is intact, and "
         "a restart continues where it stopped"
     )
+
+
+def source_options(kafka: Mapping[str, str]) -> dict[str, str]:
+    """Return options of Spark's Kafka source for settings in librdkafka's names, without those only librdkafka has.
+
+    Raises:
+        SettingsError: A setting that secures the connection has no counterpart, or a file cannot be read.
+    """
+    given: dict[str, str] = {}
+    for key, text in kafka.items():
+        if key in _SAME:
+            given[key] = text
+        elif key == "security.protocol":
+            given[key] = text.upper()
+        elif key in {"sasl.mechanism", "sasl.mechanisms"}:
+            if text.upper() == AWS_MSK_IAM:
+                raise SettingsError(f"kafka.{key}: Spark's Kafka client has no {AWS_MSK_IAM}; use SCRAM or TLS here")
+            given["sasl.mechanism"] = text.upper()
+        elif key == "ssl.endpoint.identification.algorithm":
+            given[key] = "" if text.lower() == "none" else text
+        elif key in _FILES:
+            name, kind = _FILES[key]
+            given |= {name: _content(key, text), kind: "PEM"}
+        elif key.startswith(_SECURED_BY) and key not in {"sasl.username", "sasl.password"}:
+            raise SettingsError(f"kafka.{key}: Spark's Kafka client has no equivalent; remove it")
+    if "sasl.username" in kafka:
+        given["sasl.jaas.config"] = _login(given.get("sasl.mechanism", ""), kafka)
+    return {f"kafka.{key}": text for key, text in given.items()}
+
+
+def _content(key: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"kafka.{key}: {path} cannot be read ({error}); name a file in PEM") from None
+
+
+def _login(mechanism: str, kafka: Mapping[str, str]) -> str:
+    if mechanism not in _LOGIN:
+        raise SettingsError(
+            f"kafka.sasl.mechanism: {mechanism or 'missing'}; with sasl.username it is one of {', '.join(_LOGIN)}"
+        )
+    user, password = (_quoted(kafka.get(f"sasl.{key}", "")) for key in ("username", "password"))
+    return f"org.apache.kafka.common.security.{_LOGIN[mechanism]} required username={user} password={password};"
+
+
+def _quoted(text: str) -> str:
+    # a line break within quotes would end the text, and Java's error would show the rest
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+@contextmanager
+def without_secrets(kafka: Mapping[str, str]) -> Iterator[None]:
+    """Remove passwords, keys and tokens of these settings from the block's errors, which may contain Java's text."""
+    try:
+        yield
+    except AgentError as error:
+        text = str(error)
+        for secret in sorted(secrets_of(kafka), key=len, reverse=True):
+            text = text.replace(secret, "***").replace(_quoted(secret)[1:-1], "***")
+        raise AgentError(text) from None
+
+
+def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
+    """Check that the topics exist: Spark would retry without end, and report it in a hundred lines.
+
+    Returns:
+        Topics that accept any timestamp from a publisher, if the brokers show their configuration: Spark fails on an
+        absurd timestamp, and again at every restart.
+
+    Raises:
+        SettingsError: librdkafka refuses a setting.
+        AgentError: No broker answers, or a topic is missing.
+    """
+    brokers = kafka["bootstrap.servers"]
+    wanted = tuple(topics)
+    try:
+        client = AdminClient({**for_librdkafka(kafka)})
+    except (KafkaException, ValueError, TypeError) as error:
+        raise SettingsError(f"kafka: {error}") from None
+    try:
+        there = client.list_topics(timeout=_REQUEST_SECONDS).topics
+    except KafkaException as error:
+        raise AgentError(
+            f"no broker answers at {brokers} ({error.args[0].str()}): correct kafka.*, or start the broker"
+        ) from None
+    if missing := [topic for topic in wanted if topic not in there]:
+        raise AgentError(
+            f"topic {missing[0]} does not exist at {brokers}, or may not be described: create it, let an agent "
+            "publish, or set the right one in pipeline.traffic_topic and pipeline.states_topic"
+        )
+    return [topic for topic in wanted if _is_stamped_freely(client, topic)]
+
+
+def _is_stamped_freely(client: AdminClient, topic: str) -> bool:
+    """Return whether publishers may write any timestamp; False where brokers do not show the configuration."""
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        found = client.describe_configs([asked], request_timeout=_REQUEST_SECONDS)[asked].result(_REQUEST_SECONDS)
+    except (KafkaException, TimeoutError):
+        return False
+    values = {name: entry.value for name, entry in found.items()}
+    if values.get(_STAMPED_BY) != "CreateTime":
+        return False
+    return any(int(values.get(name) or 2**63) > _GREATEST_STAMP for name in _STAMPS_WITHIN)
