@@ -179,9 +179,6 @@ def build(
 
         back_off.start = start
         inside.reporter.broke = lambda error, _pause: broke(error)
-        watch.listen(inside._wake.set)
-        if leadership is not None:
-            leadership.listen(inside._wake.set)
     finally:
         Process.current = before
     return leader
