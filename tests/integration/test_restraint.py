@@ -72,7 +72,6 @@ def _ends_at_errors(scenario: Scenario) -> RawMember:
     return RawMember(
         scenario.cluster.bootstrap,
         group=scenario.group,
-        protocol="range",
         metadata=encode_subscription(Subscription(version=3, topics=(scenario.topic,))),
         deals=tuple((scenario.topic, number) for number in range(len(INTERLEAVED))),
         ends_at_errors=True,
