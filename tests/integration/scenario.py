@@ -92,7 +92,7 @@ class Scenario:
         self._ended: list[tuple[Event, str]] = []  # also of members that were killed, on a busy machine as they left
         self._numbers = 0
         self._feeding = ExitStack()
-        self._asked = GroupClient(cluster.bootstrap, self.group)
+        self.asked = GroupClient(cluster.bootstrap, self.group)
 
     # setup
 
@@ -239,7 +239,7 @@ class Scenario:
         until = time.monotonic() + _TAKE_OVER_SECONDS
         while True:
             try:
-                return self._asked.describe(timeout=5.0)
+                return self.asked.describe(timeout=5.0)
             except KafkaException:
                 if time.monotonic() > until:
                     raise
