@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from uuid import uuid4
 
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
@@ -117,6 +118,19 @@ class AgentProcess:
         except OSError:
             self._url = ""  # the supervisor may have replaced the worker: the new one has another port
             return 0, ""
+
+    def json(self, path: str) -> Any:
+        """Return one page of its HTTP port, which is JSON."""
+        return json.loads(self.get(path)[1])
+
+    def group_status(self) -> dict[str, Any]:
+        """Return what it answers of its only group."""
+        (group,) = self.json("/v1/status")["groups"]
+        return dict(group)
+
+    def worker(self) -> psutil.Process:
+        """Return the process that does its work, as it last logged it."""
+        return psutil.Process(self.events("started")[-1]["process"])
 
     def metric(self, name: str, **labels: str) -> float | None:
         """Return the value of one sample of /metrics; None while it is missing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -31,9 +30,8 @@ def _swap(scenario: Scenario, first: int, second: int) -> None:
 
 
 def _policy(agent: AgentProcess) -> dict[str, Any]:
-    (group,) = json.loads(agent.get("/v1/policy")[1])["groups"]
-    assert isinstance(group, dict)
-    return group
+    (group,) = agent.json("/v1/policy")["groups"]
+    return dict(group)
 
 
 @pytest.mark.promise(

@@ -6,7 +6,6 @@ import json
 import subprocess
 from typing import Any
 
-import psutil
 import pytest
 
 from lab.sandbox.admin import wait_until
@@ -74,7 +73,7 @@ def test_a_running_group_is_taken_over(scenario: Scenario) -> None:
 def test_killed_while_the_group_is_held(scenario: Scenario) -> None:
     """If the worker dies while the group is held, the supervisor removes the pending member: the pause is bounded."""
     agent = _following(scenario, "confluent", web__port=free_ports(1)[0])
-    worker = psutil.Process(agent.events("started")[-1]["process"])
+    worker = agent.worker()
     since = now_ms()
     asking = _asking(scenario, agent)
     # librdkafka's members need seconds to rejoin
