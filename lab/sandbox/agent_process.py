@@ -176,6 +176,10 @@ class AgentProcess:
         """Wait until it has this role in a group."""
         return self.wait(lambda: self.role(group) == role, f"the agent is {role}", timeout=timeout)
 
+    def wait_inside(self, group: str = "", *, timeout: float = 60.0) -> float:
+        """Wait until it is in a group: it leads or follows."""
+        return self.wait(lambda: self.role(group) in {"leading", "following"}, "it is in the group", timeout=timeout)
+
     def reaches(self, holds: Callable[[], bool], *, seconds: float) -> bool:
         """Return whether a condition holds within so many seconds."""
         try:

@@ -65,8 +65,7 @@ def leave_all(scenario: Scenario) -> None:
     A Java consumer that is stopped in the middle of a rebalance may leave only when its session ends. A consumer that
     the agent's membership excludes is refused until the agent has left, as while the last consumer was there.
     """
-    for participant in tuple(scenario.participants):
-        scenario.leave(participant)
+    scenario.leave_all()
     wait_until(lambda: not scenario.describe().members, "they and the agent have left", timeout=60)
 
 

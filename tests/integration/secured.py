@@ -207,7 +207,7 @@ def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[
     """
     members = start()
     wait_until(lambda: all(one.owned for one in members), "every member has partitions")
-    agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
+    agent.wait_inside()
     if agent.role() == "following":
         for one in members:
             one.stop()

@@ -49,6 +49,6 @@ def test_a_converted_group_is_left_until_it_is_classic_again(scenario: Scenario)
     assert (agent.role(), status) == ("observing", 503)
     assert seen in page
     scenario.leave(scenario.participants[-1])
-    agent.wait(lambda: agent.role() in ("following", "leading"), "it is in the group again")
+    agent.wait_inside()
     scenario.wait_settled()
     scenario.finish()

@@ -14,7 +14,7 @@ from lab.sandbox.cluster import Cluster
 from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
 from samerack.cluster.server_assignors import LINE
-from tests.integration.new_protocol import SPREAD, assignor, join
+from tests.integration.new_protocol import SPREAD, assignor, join, join_each
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 from tests.integration.shared_cluster import QUICK
 from tests.integration.test_verify import verify
@@ -45,8 +45,7 @@ def test_a_coordinator_without_the_assignor(shared_cluster: Cluster, scenario: S
     change of its group, and Java's consumers end of that failure, those that name no assignor too.
     """
     scenario.lay_out(SPREAD)
-    for rack in (A, B, C):
-        join(scenario, "confluent", rack)
+    join_each(scenario, "confluent", "confluent", "confluent")
     brokers = shared_cluster
     with Scenario(brokers, scenario.admin, folder=tmp_path) as other:
         other.lay_out(INTERLEAVED)

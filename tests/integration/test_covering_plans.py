@@ -77,6 +77,6 @@ def test_a_member_that_cannot_be_read_is_left_to_its_group(scenario: Scenario) -
         assert (status, unreadable.member_id in page) == (503, True), json.loads(page)
         pause = agent.events("backs-off")[0]["seconds"]
         assert holds_for(pause + 1, lambda: scenario.agent_member() is None)
-    agent.wait(lambda: agent.role() in ("following", "leading"), "it is back in the group")
+    agent.wait_inside()
     scenario.wait_settled()
     scenario.finish()

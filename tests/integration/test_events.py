@@ -147,9 +147,7 @@ def test_each_generation_of_a_led_group_is_reported_with_its_cause(scenario: Sce
     assert 0 < event["pause_seconds"] <= event["seconds"]
     third: list[Member] = []
     story.step(lambda: third.append(scenario.join("confluent", C, **_SESSION)), "member-joined")
-    moved = story.step(
-        lambda: scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [1]}), "agent"
-    )
+    moved = story.step(scenario.swap, "agent")
     assert (moved["reason"], moved["moved"]) == ("racks-changed", 2)
     assert moved["share_before"] > moved["share_after"] == 0.0
     left = story.step(lambda: story.end(second[0]), "member-left")

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer
 from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import RACKS
 from tests.integration.guest import set_offsets
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
+from tests.integration.scenario import INTERLEAVED, Scenario, holds_for
 
 
 def test_groups_of_a_pattern_are_led_and_handed_over(scenario: Scenario, other: Scenario) -> None:
@@ -33,8 +33,7 @@ def test_groups_of_a_pattern_are_led_and_handed_over(scenario: Scenario, other: 
     wait_until(lambda: {agent.role(scenario.group) for agent in agents} == {"waiting", "standby"}, "both have found it")
     active, standby = sorted(agents, key=lambda agent: agent.role(scenario.group), reverse=True)
     for one in (scenario, other):
-        for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
-            one.join(client, rack)
+        one.join_each("java", "confluent", "aiokafka")
         one.wait_settled()
     active.wait_role("leading", scenario.group)
     scenario.wait_settled(cross_rack=0)

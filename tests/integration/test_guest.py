@@ -12,7 +12,7 @@ import pytest
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from tests.integration.guest import leave_all, place, set_offsets, wait_watching, write
-from tests.integration.scenario import A, B, Scenario
+from tests.integration.scenario import A, Scenario
 
 _PARTITIONS: Final = 12
 
@@ -21,8 +21,7 @@ def _led(scenario: Scenario, *, assignor: str = "range", **properties: str) -> A
     """Start an agent before the members; it leads a group of two Java members."""
     agent = scenario.agent()
     wait_watching(agent)
-    for rack in (A, B):
-        scenario.join("java", rack, assignor=assignor, **properties)
+    scenario.join_each("java", "java", assignor=assignor, **properties)
     scenario.wait_settled()
     agent.wait_role("leading")
     return agent

@@ -77,8 +77,7 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scenario: Scenario) -> Non
     seconds = wait_ready(agent)
     assert seconds < _MAX_READY_SECONDS
     wait_until(lambda: role(agent, scenario) == "waiting", "the agent waits for consumers", timeout=90)
-    for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
-        scenario.join(client, rack)
+    scenario.join_each("java", "confluent", "aiokafka")
     scenario.wait_settled(cross_rack=0)
     wait_until(lambda: role(agent, scenario) == "leading", "the agent leads", timeout=90)
 

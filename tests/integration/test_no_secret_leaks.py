@@ -215,7 +215,7 @@ def test_no_secret_can_be_read_anywhere(
         agent.wait_role("waiting")
         running = stack.enter_context(Member.on("confluent", member))
         wait_until(lambda: bool(running.owned), "the member has partitions")
-        agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
+        agent.wait_inside()
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         written.collect(agent)
         assert _command(written, config, "plan", group) == 0

@@ -301,7 +301,7 @@ def test_who_may_lead_no_more_makes_room(
     retries = [event["retry_seconds"] for event in agent.events("failed", kind="refused")]
     assert retries[0] == 2
     _allow(acls, {("group", GROUP, "READ")})
-    agent.wait(lambda: agent.role() in ("leading", "following"), "it is back", timeout=120)
+    agent.wait_inside(timeout=120)
     agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready")
     seen.wait_read()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.scenario import INTERLEAVED, Scenario
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,7 @@ from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 def test_a_sticky_leader_gives_the_agent_nothing(scenario: Scenario, assignor: str) -> None:
     """An agent that joins a running sticky group chooses its place before, and gets no partition."""
     scenario.lay_out(INTERLEAVED)
-    for rack in (A, B, C):
-        scenario.join("java", rack, assignor=assignor)
+    scenario.join_each("java", "java", "java", assignor=assignor)
     scenario.wait_settled()
     with scenario.agent() as agent:
         agent.wait_role("following")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.scenario import INTERLEAVED, Scenario
 
 _MAX_DEPLOYS = 10
 """Another member may be first in the order until it is restarted itself; in a cooperative group the agent keeps its
@@ -25,8 +25,7 @@ place, and new members may come before it."""
 def test_a_deploy_hands_over_the_lead(scenario: Scenario, assignor: str, clients: tuple[str, ...]) -> None:
     """The agent takes the first place, and leads after rolling restarts; no record is lost or read twice."""
     scenario.lay_out(INTERLEAVED)
-    for client, rack in zip(clients, (A, B, C), strict=True):
-        scenario.join(client, rack, assignor=assignor)
+    scenario.join_each(*clients, assignor=assignor)
     scenario.wait_settled()
     agent = scenario.agent(leading__position_retry_seconds=1)
     agent.wait_role("following")
