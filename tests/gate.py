@@ -401,9 +401,9 @@ def _cluster(*, every: bool) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _busy() -> Iterator[None]:
-    """Keep processors busy meanwhile."""
-    loops = [subprocess.Popen((sys.executable, "-c", "while True: pass")) for _ in range(_BUSY_LOOPS)]
+def busy(count: int = _BUSY_LOOPS) -> Iterator[None]:
+    """Keep processors busy with this many loops meanwhile."""
+    loops = [subprocess.Popen((sys.executable, "-c", "while True: pass")) for _ in range(count)]
     try:
         yield
     finally:
@@ -415,7 +415,7 @@ def _busy() -> Iterator[None]:
 def repeat(times: int, more: Sequence[str]) -> bool:
     """Run tests several times beside busy loops; return whether they passed each time."""
     runner = Runner(_PATIENT, every=True)
-    with _busy():
+    with busy():
         for number in range(1, times + 1):
             runner.add(Step(name=f"run {number} of {times}", line=_pytest(*more, every=False), room="live"))
     return not runner.failed

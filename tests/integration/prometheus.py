@@ -6,7 +6,6 @@ import json
 import subprocess
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -23,12 +22,7 @@ class Prometheus:
     """A server with rules that scrapes every second; a context manager that ends it."""
 
     def __init__(self, target: str, *, rules: Path, folder: Path) -> None:
-        """Start Prometheus.
-
-        Args:
-            target: host:port that it scrapes, as job `samerack`.
-            rules: its alert rules.
-            folder: the folder for its configuration and data.
+        """Start Prometheus with a file of rules; it scrapes `target`, HOST:PORT, as job `samerack`.
 
         Raises:
             SandboxError: Prometheus is not installed, or does not start.
@@ -82,9 +76,7 @@ class Prometheus:
         """Return the server."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End Prometheus."""
         self.close()
 

@@ -15,7 +15,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -396,9 +395,7 @@ class Scenario:
         """Return the scenario."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End agents, members and the feed, and delete the topics; print the agents' logs for pytest."""
         for agent in self._agents:
             agent.kill()
