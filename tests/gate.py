@@ -44,7 +44,7 @@ _NO_TESTS: Final = 5
 """pytest's exit codes: tests failed, and no test was run."""
 _LEADING: Final = (
     *("accepting_plans", "back_off", "broker_facts", "election", "failures", "following", "guest", "guest_streams"),
-    *("kafka_versions", "sticky_leaders", "supervisor", "takeover", "taking_the_lead"),
+    *("kafka_versions", "supervisor", "takeover", "taking_the_lead"),
 )
 """The live tests of leading, which SANDBOX_KAFKA_VERSION runs on older brokers."""
 

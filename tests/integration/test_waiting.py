@@ -31,20 +31,6 @@ def test_a_new_group_of_a_pattern_is_led_from_the_first_generation(scenario: Sce
     one.finish()
 
 
-def test_the_agent_leads_a_cooperative_group_from_the_first_generation(scenario: Scenario) -> None:
-    """Consumers that start in an empty group get their first assignment from the agent."""
-    scenario.lay_out(INTERLEAVED)
-    agent = scenario.waiting_agent()
-    assert scenario.agent_member() is None
-    assert agent.get("/readyz")[0] == 200
-    scenario.join_each("java", "confluent", "java", assignor="cooperative-sticky")
-    scenario.wait_settled(cross_rack=0)
-    assert agent.role() == "leading"
-    assert agent.events("plan-sent")[0]["generation"] == 1
-    assert agent.events("role", now="following") == []
-    scenario.finish()
-
-
 @pytest.mark.promise("The agent leaves the group with its last consumer, and leads the next consumers.")
 def test_the_agent_leaves_with_the_last_consumer(scenario: Scenario) -> None:
     """After the last consumer has left, the group is Empty, as without an agent; the agent leads the next ones too."""
