@@ -24,8 +24,7 @@ from lab.sandbox.feeder import Feeder
 from lab.sandbox.jvm import KAFKA_VERSION
 from lab.sandbox.processes import end
 from lab.sandbox.settings import free_ports
-from lab.sandbox.streams import CLASS, StreamsApplication
-from lab.sandbox.streams_output import compare
+from lab.sandbox.streams import CLASS, StreamsApplication, compare
 from tests import effort
 from tests.clouds.http_server import Answer, Asked, Server
 
