@@ -30,7 +30,7 @@ from lab.sandbox.members.process import Member
 from lab.sandbox.security import Listener, Security
 from tests.clouds.certificates import Authority
 from tests.clouds.listeners import GoogleKafka, Msk, allowed, certified, compiled, oauthbearer, plain, scram
-from tests.clouds.tokens import TokenServer
+from tests.clouds.servers import TokenServer
 
 TOPIC: Final = "clicks"
 USER: Final = "agent"
