@@ -13,19 +13,13 @@ from tests.clouds.http_server import Answer, Asked, Server
 
 
 class Collector(Server):
-    """What was sent, in order; a context manager that ends it.
-
-    Attributes:
-        status: the status of its answers.
-        requests: the requests that it has taken.
-        headers: those of the last request.
-    """
+    """What was sent, in order; a context manager that ends it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.status = 200
-        self.requests: list[Any] = []
-        self.headers: Mapping[str, str] = {}
+        self.status = 200  # the status of its answers
+        self.requests: list[Any] = []  # the requests that it has taken
+        self.headers: Mapping[str, str] = {}  # those of the last request
         self.endpoint = f"{self.url}/v1/metrics"
 
     def answer(self, asked: Asked) -> Answer:

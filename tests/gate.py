@@ -51,36 +51,22 @@ _LEADING: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A command of a room.
+    """A command of a room."""
 
-    Attributes:
-        name: what it checks.
-        line: program and arguments.
-        room: the room whose set-up it needs.
-        retried: whether its failures may be tried once more.
-        alone: whether nothing else may run beside it.
-    """
-
-    name: str
-    line: tuple[str, ...]
-    room: str
-    retried: bool = False
-    alone: bool = False
+    name: str  # what it checks
+    line: tuple[str, ...]  # program and arguments
+    room: str  # the room whose set-up it needs
+    retried: bool = False  # whether its failures may be tried once more
+    alone: bool = False  # whether nothing else may run beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A test that failed.
+    """A test that failed."""
 
-    Attributes:
-        test: pytest's node id, or the name of a step without tests.
-        message: the end of what it said.
-        final: no second try excuses it.
-    """
-
-    test: str
-    message: str
-    final: bool = True
+    test: str  # pytest's node id, or the name of a step without tests
+    message: str  # the end of what it said
+    final: bool = True  # no second try excuses it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -245,13 +231,7 @@ def _results(file: Path) -> Outcome:
 
 
 class Runner:
-    """Runs the steps of a whole run, and gathers what they came to.
-
-    Attributes:
-        table: a row for each step that has ended.
-        failed: what failed for good.
-        tried: what passed at the second try only.
-    """
+    """Runs the steps of a whole run, and gathers what they came to."""
 
     def __init__(self, environment: Mapping[str, str], *, every: bool, may_be_empty: bool = False) -> None:
         """Create a runner.
@@ -261,9 +241,9 @@ class Runner:
             every: also what only `--all` runs.
             may_be_empty: that no test is run is no failure: arguments such as -k left none.
         """
-        self.table: list[dict[str, Any]] = []
-        self.failed: list[Failure] = []
-        self.tried: list[Failure] = []
+        self.table: list[dict[str, Any]] = []  # a row for each step that has ended
+        self.failed: list[Failure] = []  # what failed for good
+        self.tried: list[Failure] = []  # what passed at the second try only
         self._again: list[Failure] = []
         self._environment = dict(environment)
         self._every = every

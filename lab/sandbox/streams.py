@@ -51,6 +51,11 @@ class Place:
     instances: int = 1
 
 
+def runs(member: Member) -> bool:
+    """Return whether a process says that its instances are running."""
+    return [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
+
+
 class StreamsApplication:
     """The processes of one application; a context manager that ends them."""
 
@@ -168,10 +173,7 @@ class StreamsApplication:
         return len({task for one in self.tasks().values() for task in one.active}) == tasks and self._all_run()
 
     def _all_run(self) -> bool:
-        return all(
-            [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
-            for member in self._running.values()
-        )
+        return all(map(runs, self._running.values()))
 
     def wait_complete(self, tasks: int, *, standbys: int, timeout: float = 90.0) -> float:
         """Wait until it is complete, and unchanged two seconds later; return the seconds until it was complete."""

@@ -73,7 +73,7 @@ class Secured:
         tokens: the token endpoint of the listener OAUTH.
         entra: that of the listener ENTRA.
         authority: signs the certificates of brokers and agents.
-        settings: the settings with which an agent is accepted, by listener; for clouds without the identity.
+        settings: those with which an agent is accepted, by listener; for clouds without the identity.
     """
 
     cluster: Cluster

@@ -43,21 +43,13 @@ _TOKENS: Final = (b"eyJ", base64.urlsafe_b64encode(b"https://kafka.").rstrip(b"=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How an agent authenticates.
+    """How an agent authenticates."""
 
-    Attributes:
-        listener: the brokers' listener.
-        settings: the `kafka` settings for it.
-        secret: the setting, or the environment variable, that is secret.
-        variables: the agent's environment variables.
-        also_secret: other values that are secret.
-    """
-
-    listener: str
-    settings: Mapping[str, str]
-    secret: str
-    variables: Mapping[str, str] = field(default_factory=dict)
-    also_secret: tuple[str, ...] = ()
+    listener: str  # the brokers' listener
+    settings: Mapping[str, str]  # the `kafka` settings for it
+    secret: str  # the setting, or the environment variable, that is secret
+    variables: Mapping[str, str] = field(default_factory=dict)  # the agent's environment variables
+    also_secret: tuple[str, ...] = ()  # other values that are secret
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -81,35 +81,20 @@ def _renamed(dice: random.Random, member: Case) -> Case:
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """Counts of plans.
+    """Counts of plans."""
 
-    Attributes:
-        plans: plans that were compared.
-        worse: ours is worse in (balance, cross-rack, moves) than Kafka's for the same group.
-        better: ours is better in them.
-        equal_lumpier: they are equal, and our largest count of a topic on one member exceeds Kafka's.
-        better_lumpier: ours is better, and its largest count exceeds Kafka's all the same.
-        ever_lumpier: our largest count exceeds that of a history with Kafka's assignor alone.
-        ever_less_lumpy: our largest count is smaller than that.
-        moves: partitions that our plans moved in total.
-        kafkas_moves: partitions moved in a history with Kafka's assignor alone.
-        cross_rack: partitions read across racks in all our plans.
-        kafkas_cross_rack: the same in a history with Kafka's assignor alone.
-        not_comparable: groups for which Kafka's plan was wrong; both continued from our plan.
-    """
-
-    plans: int = 0
-    worse: int = 0
-    better: int = 0
-    equal_lumpier: int = 0
-    better_lumpier: int = 0
-    ever_lumpier: int = 0
-    ever_less_lumpy: int = 0
-    moves: int = 0
-    kafkas_moves: int = 0
-    cross_rack: int = 0
-    kafkas_cross_rack: int = 0
-    not_comparable: int = 0
+    plans: int = 0  # plans that were compared
+    worse: int = 0  # ours is worse in (balance, cross-rack, moves) than Kafka's for the same group
+    better: int = 0  # ours is better in them
+    equal_lumpier: int = 0  # they are equal, and our largest count of a topic on one member exceeds Kafka's
+    better_lumpier: int = 0  # ours is better, and its largest count exceeds Kafka's all the same
+    ever_lumpier: int = 0  # our largest count exceeds that of a history with Kafka's assignor alone
+    ever_less_lumpy: int = 0  # our largest count is smaller than that
+    moves: int = 0  # partitions that our plans moved in total
+    kafkas_moves: int = 0  # partitions moved in a history with Kafka's assignor alone
+    cross_rack: int = 0  # partitions read across racks in all our plans
+    kafkas_cross_rack: int = 0  # the same in a history with Kafka's assignor alone
+    not_comparable: int = 0  # groups for which Kafka's plan was wrong; both continued from our plan
 
     def add(self, other: Walk) -> None:
         """Add another walk's counts."""
