@@ -46,12 +46,12 @@ class GroupClient:
             self.forget()  # librdkafka keeps asking the former coordinator
             raise
 
-    # each with a new client, which gets an answer only while there is a coordinator
+    # each with a new client, which gets an answer only while there is a coordinator; held until the answer is there
 
     def offsets(self) -> dict[Partition, int]:
         """Return the offsets that the coordinator has; partitions without any are left out."""
-        asked = [ConsumerGroupTopicPartitions(self._group)]
-        answer = self.new().list_consumer_group_offsets(asked, request_timeout=_OFFSETS_SECONDS)[self._group].result()
+        client, asked = self.new(), [ConsumerGroupTopicPartitions(self._group)]
+        answer = client.list_consumer_group_offsets(asked, request_timeout=_OFFSETS_SECONDS)[self._group].result()
         return {(one.topic, one.partition): one.offset for one in answer.topic_partitions if one.offset >= 0}
 
     def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
@@ -61,8 +61,8 @@ class GroupClient:
             KafkaException: The coordinator refuses one; it may not know the topic yet.
         """
         wanted = [TopicPartition(*partition, at) for partition, at in sorted(offsets.items())]
-        asked = [ConsumerGroupTopicPartitions(self._group, wanted)]
-        answer = self.new().alter_consumer_group_offsets(asked, request_timeout=_OFFSETS_SECONDS)[self._group].result()
+        client, asked = self.new(), [ConsumerGroupTopicPartitions(self._group, wanted)]
+        answer = client.alter_consumer_group_offsets(asked, request_timeout=_OFFSETS_SECONDS)[self._group].result()
         for one in answer.topic_partitions:
             if one.error is not None:
                 raise KafkaException(one.error)
@@ -73,7 +73,8 @@ class GroupClient:
         Raises:
             KafkaException: The coordinator refuses.
         """
-        self.new().delete_consumer_groups([self._group], request_timeout=_OFFSETS_SECONDS)[self._group].result()
+        client = self.new()
+        client.delete_consumer_groups([self._group], request_timeout=_OFFSETS_SECONDS)[self._group].result()
 
 
 def assigned(described: Any) -> dict[str, frozenset[Partition]] | None:
