@@ -1,4 +1,4 @@
-"""Tests of the documentation: each command in its code blocks runs unchanged on a real group, and each demo as it says."""
+"""Tests of the documentation: each command in its code blocks runs unchanged on a real group, and each demo works."""
 
 from __future__ import annotations
 
