@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from http import HTTPStatus
+from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from tests.clouds.http_server import Answer, Asked, Server
 
-class Collector:
-    """What was sent, in order; a context manager that ends it.
 
-    Attributes:
-        status: the status of its answers.
-        requests: the requests that it has taken.
-        headers: those of the last request.
-    """
+class Collector(Server):
+    """What was sent, in order; a context manager that ends it."""
 
     def __init__(self) -> None:
-        self.status = 200
-        self.requests: list[Any] = []
-        self.headers: Mapping[str, str] = {}
-        collector = self
+        super().__init__()
+        self.status = 200  # the status of its answers
+        self.requests: list[Any] = []  # the requests that it has taken
+        self.headers: Mapping[str, str] = {}  # those of the last request
+        self.endpoint = f"{self.url}/v1/metrics"
 
-        class Handler(BaseHTTPRequestHandler):
-            """Answers one request."""
-
-            def do_POST(self) -> None:
-                """Take it."""
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if self.headers.get("content-encoding") == "gzip":
-                    body = gzip.decompress(body)
-                request = ExportMetricsServiceRequest()
-                request.ParseFromString(body)
-                collector.headers = dict(self.headers)
-                if collector.status == 200:
-                    collector.requests.append(request)
-                self.send_response(collector.status)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base's name
-                """Says nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_port}/v1/metrics"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+    def answer(self, asked: Asked) -> Answer:
+        """Take a request."""
+        self.headers = asked.headers
+        encoding = next((value for name, value in asked.headers.items() if name.lower() == "content-encoding"), "")
+        request = ExportMetricsServiceRequest()
+        request.ParseFromString(gzip.decompress(asked.content) if encoding == "gzip" else asked.content)
+        if self.status == HTTPStatus.OK:
+            self.requests.append(request)
+        return Answer(status=self.status)
 
     def samples(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         """The values of the last request by name and labels, in Prometheus' names."""
@@ -70,15 +51,3 @@ class Collector:
                 name = f"{metric.name}_total" if kind == "sum" else metric.name
                 found[name, frozenset(labels.items())] = point.as_double
         return found
-
-    def __enter__(self) -> Self:
-        """Return the collector."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

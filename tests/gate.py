@@ -44,43 +44,29 @@ _NO_TESTS: Final = 5
 """pytest's exit codes: tests failed, and no test was run."""
 _LEADING: Final = (
     *("accepting_plans", "back_off", "broker_facts", "election", "failures", "following", "guest", "guest_streams"),
-    *("kafka_versions", "sticky_leaders", "supervisor", "takeover", "taking_the_lead"),
+    *("kafka_versions", "supervisor", "takeover", "taking_the_lead"),
 )
 """The live tests of leading, which SANDBOX_KAFKA_VERSION runs on older brokers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A command of a room.
+    """A command of a room."""
 
-    Attributes:
-        name: what it checks.
-        line: program and arguments.
-        room: the room whose set-up it needs.
-        retried: whether its failures may be tried once more.
-        alone: whether nothing else may run beside it.
-    """
-
-    name: str
-    line: tuple[str, ...]
-    room: str
-    retried: bool = False
-    alone: bool = False
+    name: str  # what it checks
+    line: tuple[str, ...]  # program and arguments
+    room: str  # the room whose set-up it needs
+    retried: bool = False  # whether its failures may be tried once more
+    alone: bool = False  # whether nothing else may run beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A test that failed.
+    """A test that failed."""
 
-    Attributes:
-        test: pytest's node id, or the name of a step without tests.
-        message: the end of what it said.
-        final: no second try excuses it.
-    """
-
-    test: str
-    message: str
-    final: bool = True
+    test: str  # pytest's node id, or the name of a step without tests
+    message: str  # the end of what it said
+    final: bool = True  # no second try excuses it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -245,13 +231,7 @@ def _results(file: Path) -> Outcome:
 
 
 class Runner:
-    """Runs the steps of a whole run, and gathers what they came to.
-
-    Attributes:
-        table: a row for each step that has ended.
-        failed: what failed for good.
-        tried: what passed at the second try only.
-    """
+    """Runs the steps of a whole run, and gathers what they came to."""
 
     def __init__(self, environment: Mapping[str, str], *, every: bool, may_be_empty: bool = False) -> None:
         """Create a runner.
@@ -261,9 +241,9 @@ class Runner:
             every: also what only `--all` runs.
             may_be_empty: that no test is run is no failure: arguments such as -k left none.
         """
-        self.table: list[dict[str, Any]] = []
-        self.failed: list[Failure] = []
-        self.tried: list[Failure] = []
+        self.table: list[dict[str, Any]] = []  # a row for each step that has ended
+        self.failed: list[Failure] = []  # what failed for good
+        self.tried: list[Failure] = []  # what passed at the second try only
         self._again: list[Failure] = []
         self._environment = dict(environment)
         self._every = every
@@ -401,9 +381,9 @@ def _cluster(*, every: bool) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _busy() -> Iterator[None]:
-    """Keep processors busy meanwhile."""
-    loops = [subprocess.Popen((sys.executable, "-c", "while True: pass")) for _ in range(_BUSY_LOOPS)]
+def busy(count: int = _BUSY_LOOPS) -> Iterator[None]:
+    """Keep processors busy with this many loops meanwhile."""
+    loops = [subprocess.Popen((sys.executable, "-c", "while True: pass")) for _ in range(count)]
     try:
         yield
     finally:
@@ -415,7 +395,7 @@ def _busy() -> Iterator[None]:
 def repeat(times: int, more: Sequence[str]) -> bool:
     """Run tests several times beside busy loops; return whether they passed each time."""
     runner = Runner(_PATIENT, every=True)
-    with _busy():
+    with busy():
         for number in range(1, times + 1):
             runner.add(Step(name=f"run {number} of {times}", line=_pytest(*more, every=False), room="live"))
     return not runner.failed

@@ -18,17 +18,11 @@ TRAPS = ("agent", "assignors", "cli", "common", "kafka", "numpy", "pipeline", "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """An environment with the wheel.
+    """An environment with the wheel."""
 
-    Attributes:
-        python: its interpreter.
-        samerack: the console script.
-        top_level: names of all that the wheel installs, without its metadata.
-    """
-
-    python: str
-    samerack: str
-    top_level: frozenset[str]
+    python: str  # its interpreter
+    samerack: str  # the console script
+    top_level: frozenset[str]  # names of all that the wheel installs, without its metadata
 
 
 def install(folder: Path) -> Environment:

@@ -13,15 +13,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from lab.benchmarks import many_partitions
-from lab.benchmarks.led_groups import lead
+from lab.benchmarks import led_members, many_partitions
 from lab.benchmarks.many_groups import GROUPS, PER_TOPIC, PROPERTIES, Groups, create_topics, feed
-from lab.benchmarks.shared import Found, Parts, measured_on, memory, processor_seconds, show_progress, table
+from lab.benchmarks.shared import Found, Parts, measured_on, memory, processor_seconds, show_progress, table, tree
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.cluster import Cluster
@@ -29,6 +29,8 @@ from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from lab.sandbox.settings import free_ports
 from samerack.agent.process import ENVIRONMENT
+from samerack.cluster.group import is_agent
+from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.wire import Wire
 
 RUNS: Final = 5
@@ -45,6 +47,13 @@ _MIB: Final = 1 << 20
 _LOGS: Final = 200_000
 _HOUR_SECONDS: Final = 3600
 _SAMPLE_SECONDS: Final = 0.5
+_LED_SECONDS: Final = 420.0
+_LED_SETTLE_SECONDS: Final = 60.0
+_STEADY_SECONDS: Final = 60.0
+_AGAIN_SECONDS: Final = 0.25
+_SCRAPES: Final = 5
+_SCRAPE_PAUSE_SECONDS: Final = 3.0
+"""Between two scrapes; Prometheus waits longer."""
 _MOST: Final = 600
 """MiB."""
 _SIZES: Final = "memory|MiB|of it private|aim"
@@ -146,7 +155,94 @@ def observer() -> Found:
 
 def leader(groups: int = 1000) -> Found:
     """Measure an agent that leads many groups of three members."""
-    return lead(groups)
+    found: Found = {"groups": groups}
+    with (
+        Cluster(heap_megabytes=700) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        brokers = sorted(cluster.brokers)
+        for topic in range(led_members.TOPICS):
+            admin.create_topic(
+                led_members.topic_name(topic),
+                [[brokers[one % 3], brokers[(one + 1) % 3]] for one in range(led_members.PER_TOPIC)],
+            )
+        settings = {"web.port": free_ports(1)[0], "election.group": ""}
+        with AgentProcess(
+            cluster.bootstrap, groups=["led-*"], log=Path(folder) / "agent.log", settings=settings
+        ) as agent:
+            agent.wait(lambda: bool(agent.events("pattern-matches-no-group")), "all groups are listed")
+            with _members(cluster.bootstrap, groups):
+                begun = time.monotonic()
+                _wait_led(agent, groups, begun)
+                found["led"] = Counter(agent.roles().values())["leading"]
+                found["led_seconds"] = round(time.monotonic() - begun, 1)
+                found["born_led"] = len({one["group"] for one in agent.events("plan-sent", generation=1)})
+                time.sleep(_LED_SETTLE_SECONDS)
+                pid = agent.process.pid
+                at, spent = time.monotonic(), processor_seconds(pid)
+                time.sleep(_STEADY_SECONDS)
+                found["cores"] = round((processor_seconds(pid) - spent) / (time.monotonic() - at), 3)
+                found["memory"] = memory(pid)
+                found["threads"] = sum(one.num_threads() for one in tree(pid))
+                scrapes = [_scrape(agent) for _ in range(_SCRAPES)]
+                found["scrape_seconds"] = statistics.median(seconds for seconds, _ in scrapes)
+                found["scrape_lines"] = scrapes[-1][1]
+                show_progress(found)
+                found["again_seconds"] = _restart(cluster, groups)
+                found["lost"] = len(agent.events("membership-lost"))
+    return found
+
+
+@contextmanager
+def _members(bootstrap: str, groups: int) -> Iterator[None]:
+    line = [sys.executable, "-m", led_members.__name__, bootstrap, str(groups)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE) as process:  # noqa: S603 - our own program
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def _scrape(agent: AgentProcess) -> tuple[float, int]:
+    """Return the seconds of a scrape, and its lines."""
+    time.sleep(_SCRAPE_PAUSE_SECONDS)
+    asked = time.monotonic()
+    text = agent.get("/metrics")[1]
+    return round(time.monotonic() - asked, 2), len(text.splitlines())
+
+
+def _wait_led(agent: AgentProcess, groups: int, begun: float) -> None:
+    """Wait until the agent is in all groups; it may have missed the birth of some, and follow there."""
+    while True:
+        roles = Counter(agent.roles().values())
+        show_progress(f"roles: {dict(roles)}")
+        if roles["leading"] + roles["following"] >= groups:
+            return
+        if time.monotonic() - begun > _LED_SECONDS:
+            raise SystemExit(f"the agent is not in all {groups} groups after {_LED_SECONDS:.0f} s")
+        time.sleep(5)
+
+
+def _restart(cluster: Cluster, groups: int) -> float:
+    """Restart a broker; return the seconds from its start until all groups are stable with the agent as a member."""
+    names = [led_members.group_name(number) for number in range(groups)]
+    poller = GroupPoller(Wire({"bootstrap_servers": cluster.bootstrap.split(",")}), seconds=1.0)
+    for name in names:
+        poller.watch(name, lambda: None)
+    cluster.restart_broker(2)
+    started = time.monotonic()
+    while time.monotonic() - started < _LED_SECONDS:
+        poller.poll_once()
+        polls = [poller.latest(name) for name in names]
+        views = [poll.view for poll in polls if poll is not None and poll.view is not None]
+        stable = sum(view.stable and any(is_agent(one, "samerack") for one in view.members) for view in views)
+        show_progress(f"{stable} groups are stable with the agent")
+        if stable == groups:
+            break
+        time.sleep(_AGAIN_SECONDS)
+    poller.ended()
+    return round(time.monotonic() - started, 1)
 
 
 def hour() -> Found:

@@ -13,11 +13,11 @@ from typing import Any, Final
 from kafka import errors as kafka_errors
 from kafka.future import Future
 
+from lab.sandbox.members.raw import RawGroupMember
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import ClusterClient, connect
-from samerack.cluster.group_member import GroupMember, Joined
-from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.values import Assignment, Subscription, from_pairs
+from samerack.protocol.consumer import encode_subscription
+from samerack.protocol.values import Subscription
 
 TOPICS: Final = 50
 PER_TOPIC: Final = 12
@@ -40,40 +40,21 @@ def topic_name(number: int) -> str:
     return f"read-{number % TOPICS:02}"
 
 
-class _Reader(GroupMember):
+class _Reader(RawGroupMember):
     """One member, as a task on the network thread that all members share."""
 
     def __init__(self, client: ClusterClient, number: int, rack: str) -> None:
         super().__init__(
             client,
             group=group_name(number),
-            instance_id=None,
+            offer=("range", encode_subscription(Subscription(topics=(topic_name(number),), rack=rack))),
+            deals=[(topic_name(number), partition) for partition in range(PER_TOPIC)],
             session_seconds=_SESSION_SECONDS,
             heartbeat_seconds=_HEARTBEAT_SECONDS,
             rebalance_seconds=60,
-            assign=self._deal,
             wake=lambda: self._woken.is_done or self._woken.success(None),
         )
-        self._topic = topic_name(number)
-        self._subscription = encode_subscription(Subscription(topics=(self._topic,), rack=rack))
         self._woken = Future()
-
-    def protocol_type(self) -> str:
-        return "consumer"
-
-    def group_protocols(self) -> list[tuple[str, bytes]]:
-        return [("range", self._subscription)]
-
-    def _take(self, content: bytes) -> None:
-        pass
-
-    def _deal(self, joined: Joined) -> dict[str, bytes]:
-        partitions = [(self._topic, number) for number in range(PER_TOPIC)]
-        readers = [name for name, _, metadata in joined.members if metadata[2:6] != bytes(4)]  # with topics
-        return {
-            name: encode_assignment(Assignment(partitions=from_pairs(partitions[index :: len(readers)])))
-            for index, name in enumerate(readers)
-        }
 
     async def live(self) -> None:
         """Be in the group, for ever."""

@@ -139,12 +139,10 @@ class Admin:
         _all_done(self._client.create_partitions([NewPartitions(topic, present + len(added), added)]))
         self._wait_led({(topic, present + number): brokers for number, brokers in enumerate(added)})
 
-    def move_replicas(self, moves: Mapping[tuple[str, int], Sequence[int]], *, elect: bool = True) -> float:
-        """Move partitions to other brokers, and wait until their data is copied; return the seconds it took.
+    def move_replicas(self, moves: Mapping[tuple[str, int], Sequence[int]]) -> float:
+        """Move partitions to other brokers, wait until their data is copied, and make the first of each the leader.
 
-        Args:
-            moves: (topic, partition) to its new brokers, the preferred leader first.
-            elect: make the first broker of each list the leader.
+        `moves` is (topic, partition) to its new brokers. Returns the seconds it took.
         """
         begun = time.monotonic()
         wanted = {MovedPartition(topic, number): list(brokers) for (topic, number), brokers in moves.items()}
@@ -163,10 +161,7 @@ class Admin:
             )
         finally:
             mover.close()
-        if elect:
-            self._wait_led(moves)
-        else:
-            self._wait_placed(moves, leaders=False)
+        self._wait_led(moves)
         return time.monotonic() - begun
 
     def elect_leaders(self, partitions: Iterable[tuple[str, int]]) -> None:

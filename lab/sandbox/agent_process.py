@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from uuid import uuid4
 
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
@@ -118,6 +119,19 @@ class AgentProcess:
             self._url = ""  # the supervisor may have replaced the worker: the new one has another port
             return 0, ""
 
+    def json(self, path: str) -> Any:
+        """Return one page of its HTTP port, which is JSON."""
+        return json.loads(self.get(path)[1])
+
+    def group_status(self) -> dict[str, Any]:
+        """Return what it answers of its only group."""
+        (group,) = self.json("/v1/status")["groups"]
+        return dict(group)
+
+    def worker(self) -> psutil.Process:
+        """Return the process that does its work, as it last logged it."""
+        return psutil.Process(self.events("started")[-1]["process"])
+
     def metric(self, name: str, **labels: str) -> float | None:
         """Return the value of one sample of /metrics; None while it is missing."""
         return next((sample.value for sample in self.samples(name) if sample.labels == labels), None)
@@ -161,6 +175,10 @@ class AgentProcess:
     def wait_role(self, role: str, group: str = "", *, timeout: float = 60.0) -> float:
         """Wait until it has this role in a group."""
         return self.wait(lambda: self.role(group) == role, f"the agent is {role}", timeout=timeout)
+
+    def wait_inside(self, group: str = "", *, timeout: float = 60.0) -> float:
+        """Wait until it is in a group: it leads or follows."""
+        return self.wait(lambda: self.role(group) in {"leading", "following"}, "it is in the group", timeout=timeout)
 
     def reaches(self, holds: Callable[[], bool], *, seconds: float) -> bool:
         """Return whether a condition holds within so many seconds."""

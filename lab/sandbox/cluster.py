@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from lab.sandbox.admin import wait_for_racks
-from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, KafkaCluster, Keep
+from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, KafkaCluster
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.jvm import BROKER_VERSION, STARTED, command, format_storage
 from lab.sandbox.processes import end, spawn, tail, wait_for_line
@@ -71,7 +70,7 @@ class Cluster(KafkaCluster):
             raise SandboxError(
                 f"a cluster needs brokers, and none with the controller's id {CONTROLLER}: {dict(racks)}"
             )
-        self._racks = dict(racks)
+        super().__init__(racks)
         self._properties = {
             "offsets.topic.replication.factor": str(min(3, len(racks))),
             "transaction.state.log.replication.factor": str(min(3, len(racks))),
@@ -92,24 +91,9 @@ class Cluster(KafkaCluster):
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._log_starts: dict[int, int] = {}
 
-    @property
-    def bootstrap(self) -> str:
-        """`bootstrap.servers` that names every broker, running or not."""
-        return ",".join(f"{HOST}:{self._ports[broker]}" for broker in self._racks)
-
     def secured(self, listener: str) -> str:
         """Return `bootstrap.servers` for one of the further listeners."""
         return ",".join(f"{HOST}:{self._secured[listener, broker]}" for broker in self._racks)
-
-    @property
-    def brokers(self) -> Mapping[int, Broker]:
-        """The brokers by id, in their present state."""
-        return {
-            broker: Broker(
-                id=broker, rack=rack, address=f"{HOST}:{self._ports[broker]}", running=self._is_running(broker)
-            )
-            for broker, rack in self._racks.items()
-        }
 
     def start(self) -> None:
         """Start the controller and all brokers at once; return when every broker lists all with their racks."""
@@ -147,22 +131,6 @@ class Cluster(KafkaCluster):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """End a broker: in order, or with SIGKILL when `kill` is set; return when its process has ended."""
-        if not self._is_running(broker):
-            raise SandboxError(f"cannot stop {self._name(broker)}: it is not running")
-        end(self._processes.pop(broker), kill=kill, timeout=30)
-
-    def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Start a stopped broker, in another rack if one is given; return when every running broker lists it."""
-        if broker not in self._racks or self._is_running(broker):
-            raise SandboxError(f"cannot start {self._name(broker)}: it is running or not of this cluster")
-        if not isinstance(rack, Keep):
-            self._racks[broker] = rack
-        self._spawn(broker)
-        self._wait_started(broker)
-        self._wait_listed()
-
     def override(self, broker: int, *, properties: Mapping[str, str], jars: Sequence[Path] = ()) -> None:
         """Give a broker properties and jars of its own, from its next start on; they replace earlier ones."""
         self._overrides[broker] = (dict(properties), tuple(jars))
@@ -176,9 +144,19 @@ class Cluster(KafkaCluster):
             raise SandboxError("the cluster is not started")
         return self._folder
 
-    def _is_running(self, node: int) -> bool:
-        process = self._processes.get(node)
+    def _address(self, broker: int) -> str:
+        return f"{HOST}:{self._ports[broker]}"
+
+    def _is_running(self, broker: int) -> bool:
+        process = self._processes.get(broker)
         return process is not None and process.poll() is None
+
+    def _begin(self, broker: int) -> None:
+        self._spawn(broker)
+        self._wait_started(broker)
+
+    def _end(self, broker: int, *, kill: bool) -> None:
+        end(self._processes.pop(broker), kill=kill, timeout=30)
 
     def _name(self, node: int) -> str:
         return "the controller" if node == CONTROLLER else f"broker {node} ({self._racks.get(node) or 'no rack'})"
@@ -224,9 +202,3 @@ class Cluster(KafkaCluster):
             )
         except SandboxError as error:
             raise SandboxError(f"{self._name(node)} {error}") from None
-
-    def _wait_listed(self) -> None:
-        running = {broker.id: broker for broker in self.brokers.values() if broker.running}
-        expected = {broker.id: broker.rack for broker in running.values()}
-        for broker in running.values():
-            wait_for_racks(broker.address, expected, timeout=_START_SECONDS)

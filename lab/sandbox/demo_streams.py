@@ -25,8 +25,7 @@ from lab.sandbox.feeder import Feeder
 from lab.sandbox.settings import free_ports
 from lab.sandbox.sockets import measure
 from lab.sandbox.story import AsJson, Story, command, conclude, run_story, three_brokers
-from lab.sandbox.streams import CLASS, Place, StreamsApplication
-from lab.sandbox.streams_output import compare
+from lab.sandbox.streams import CLASS, Place, StreamsApplication, compare
 
 APPLICATION: Final = "payments"
 TOPIC: Final = "transactions"

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from lab.sandbox.admin import wait_until
+from confluent_kafka import Consumer, TopicPartition
+
+from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.jvm import KAFKA_VERSION, own_jar
 from lab.sandbox.members.lines import MemberSettings
@@ -23,6 +25,8 @@ from lab.sandbox.members.programs import java_command
 
 CLASS: Final = "io.samerack.streams.AgentTaskAssignor"
 """samerack's task assignor."""
+_MAX_SECONDS: Final = 60.0
+"""How long the comparison of output and input may take."""
 
 
 def jar() -> Path:
@@ -45,6 +49,11 @@ class Place:
     name: str
     rack: str
     instances: int = 1
+
+
+def runs(member: Member) -> bool:
+    """Return whether a process says that its instances are running."""
+    return [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
 
 
 class StreamsApplication:
@@ -164,10 +173,7 @@ class StreamsApplication:
         return len({task for one in self.tasks().values() for task in one.active}) == tasks and self._all_run()
 
     def _all_run(self) -> bool:
-        return all(
-            [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
-            for member in self._running.values()
-        )
+        return all(map(runs, self._running.values()))
 
     def wait_complete(self, tasks: int, *, standbys: int, timeout: float = 90.0) -> float:
         """Wait until it is complete, and unchanged two seconds later; return the seconds until it was complete."""
@@ -245,3 +251,55 @@ def _summary(tasks: Mapping[str, Tasks]) -> str:
     return "\n".join(
         f"{name}: active {sorted(one.active)}, standby {sorted(one.standby)}" for name, one in tasks.items()
     )
+
+
+# what it has written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What an application has written, compared with its input, by numbers of records.
+
+    Miscounted are those whose count is not their number in the partition: they were computed on other state.
+    """
+
+    records: int
+    lost: int
+    doubled: int
+    miscounted: int
+
+
+def compare(application: StreamsApplication, admin: Admin) -> Output:
+    """Compare the output with the input, once the application has read all of it; nothing may be sent any more."""
+    ends = {partition: end for (_, partition), end in admin.ends([application.topic]).items()}
+    reader = Consumer(
+        {
+            "bootstrap.servers": application.bootstrap,
+            "group.id": f"{application.application}-verify",
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 2,
+        }
+    )
+    seen: dict[int, list[tuple[int, int]]] = {partition: [] for partition in ends}
+    wanted, deadline = sum(ends.values()), time.monotonic() + _MAX_SECONDS
+    try:
+        reader.assign([TopicPartition(application.output, part, 0) for _, part in admin.replicas([application.output])])
+        quiet = time.monotonic()
+        # beyond the wanted number, two seconds without a record show that none is doubled
+        while sum(map(len, seen.values())) < wanted or time.monotonic() - quiet < 2:
+            if time.monotonic() > deadline:
+                break
+            for message in reader.consume(5000, 0.5):
+                if message.error() is None:
+                    quiet = time.monotonic()
+                    partition = int(bytes(message.key() or b"").rpartition(b"-")[2])
+                    count, _, offset = bytes(message.value() or b"").partition(b" ")
+                    seen[partition].append((int(count), int(offset)))
+    finally:
+        reader.close()
+    lost = sum(end - len({offset for _, offset in seen[part]}) for part, end in ends.items())
+    doubled = sum(len(found) - len({offset for _, offset in found}) for found in seen.values())
+    miscounted = sum(count != offset + 1 for found in seen.values() for count, offset in found)
+    return Output(records=wanted, lost=lost, doubled=doubled, miscounted=miscounted)

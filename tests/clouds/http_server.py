@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback for services that the sandbox simulates; a subclass defines the answers."""
+"""A small HTTP server on loopback for services that tests simulate; a subclass defines the answers."""
 
 import threading
 import time
@@ -16,7 +16,12 @@ class Asked:
     method: str
     path: str
     headers: Mapping[str, str]
-    body: str
+    content: bytes
+
+    @property
+    def body(self) -> str:
+        """Its content as text."""
+        return self.content.decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +73,18 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             def _serve(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-                asked = Asked(method=self.command, path=self.path, headers=dict(self.headers), body=body)
+                content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                asked = Asked(method=self.command, path=self.path, headers=dict(self.headers), content=content)
                 server.asked.append(asked)
                 answer = server.answer(asked)
-                content = answer.text.encode()
+                text = answer.text.encode()
                 self.send_response(answer.status)
-                self.send_header("Content-Length", str(len(content)))
+                self.send_header("Content-Length", str(len(text)))
                 for name, value in (answer.headers or {}).items():
                     self.send_header(name, value)
                 self.end_headers()
                 try:
-                    self.wfile.write(content)
+                    self.wfile.write(text)
                 except OSError:
                     return  # the client has disconnected
 

@@ -9,7 +9,6 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 from urllib.request import Request, urlopen
 
@@ -113,9 +112,7 @@ class Browser:
         """Return the browser."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the browser."""
         self.close()
 

@@ -31,8 +31,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
-from lab.sandbox.admin import wait_for_racks
-from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, KafkaCluster, Keep
+from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, KafkaCluster
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.jvm import BROKER_VERSION
 from lab.sandbox.settings import BROKER, COMMON, CONTROLLER, new_cluster_id
@@ -42,7 +41,6 @@ OLDEST_IMAGE: Final = os.environ.get("SANDBOX_OLDEST_KAFKA_IMAGE") or "samerack/
 _LABEL: Final = "samerack.test-owner"
 _CLIENT_PORT: Final = 9092
 _INNER_PORT: Final = 9093
-_START_SECONDS: Final = 90.0
 _JARS_FOLDER: Final = "/opt/jars"
 _DATA_FOLDER: Final = "/tmp/node"  # noqa: S108 - the container's own folder, writable for any image's user
 _STEADY_SESSION_MS: Final = "30000"
@@ -95,7 +93,7 @@ class ContainerCluster(KafkaCluster):
             steady: no test stops a broker, so a broker without heartbeats only waits for a processor. The controller
                 fences it late: otherwise partitions and groups move to other brokers in the middle of unrelated tests.
         """
-        self._racks = dict(racks)
+        super().__init__(racks)
         self._properties = {
             **COMMON,
             **BROKER,
@@ -114,19 +112,6 @@ class ContainerCluster(KafkaCluster):
         self._addresses: dict[int, str] = {}
         self._running: set[int] = set()
         self._shared = False
-
-    @property
-    def bootstrap(self) -> str:
-        """`bootstrap.servers` that names every broker, running or not."""
-        return ",".join(self._addresses[broker] for broker in self._racks)
-
-    @property
-    def brokers(self) -> Mapping[int, Broker]:
-        """The current state of the brokers, by id."""
-        return {
-            broker: Broker(id=broker, rack=rack, address=self._addresses[broker], running=broker in self._running)
-            for broker, rack in self._racks.items()
-        }
 
     def start(self) -> None:
         """Start the containers and their nodes; return when each broker lists all brokers with their racks.
@@ -153,7 +138,7 @@ class ContainerCluster(KafkaCluster):
             self._network = network.name
             for node in (CONTROLLER, *self._racks):
                 self._start_container(node, network)
-                self._begin_life(node)
+                self._begin(node)
             network._docker.client.close()
             self._wait_listed()
         except BaseException:
@@ -190,34 +175,6 @@ class ContainerCluster(KafkaCluster):
         self._addresses = {int(node): address for node, address in handle["addresses"].items()}
         self._running = set(self._racks)
 
-    def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Stop a broker: cleanly, or with SIGKILL if `kill` is set; return when its process has ended.
-
-        Raises:
-            SandboxError: it is not running.
-        """
-        if self._shared:
-            raise SandboxError(
-                "other tests use this cluster as well; a test that stops brokers needs the mark `moves_brokers`"
-            )
-        if broker not in self._running:
-            raise SandboxError(f"cannot stop broker {broker}: it is not running")
-        self._shell(broker, _END.format(signal="KILL" if kill else "TERM"))
-        self._running.discard(broker)
-
-    def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Start a stopped broker, in another rack if one is given; return when every running broker lists it.
-
-        Raises:
-            SandboxError: it is running, or did not start; with the last lines of its log.
-        """
-        if broker not in self._racks or broker in self._running:
-            raise SandboxError(f"cannot start broker {broker}: it is running or not of this cluster")
-        if not isinstance(rack, Keep):
-            self._racks[broker] = rack
-        self._begin_life(broker)
-        self._wait_listed()
-
     def log(self, broker: int, lines: int = 30) -> str:
         """Return the last lines of a node's log."""
         printed: bytes = self._containers[broker].logs(tail=lines)
@@ -239,7 +196,21 @@ class ContainerCluster(KafkaCluster):
                 # The name `localhost` may resolve to ::1 first, where the engine may not listen.
                 self._addresses[node] = f"{'127.0.0.1' if host == 'localhost' else host}:{port}"
 
-    def _begin_life(self, node: int) -> None:
+    def _address(self, broker: int) -> str:
+        return self._addresses[broker]
+
+    def _is_running(self, broker: int) -> bool:
+        return broker in self._running
+
+    def _end(self, broker: int, *, kill: bool) -> None:
+        if self._shared:
+            raise SandboxError(
+                "other tests use this cluster as well; a test that stops brokers needs the mark `moves_brokers`"
+            )
+        self._shell(broker, _END.format(signal="KILL" if kill else "TERM"))
+        self._running.discard(broker)
+
+    def _begin(self, node: int) -> None:
         variables = {_variable(key): value for key, value in self._node_properties(node).items()}
         variables |= {"CLUSTER_ID": self._cluster_id, "KAFKA_HEAP_OPTS": "-Xms64m -Xmx320m"}
         # This replaces the default options of the official image.
@@ -282,14 +253,6 @@ class ContainerCluster(KafkaCluster):
         code, output = self._containers[node].exec_run(["sh", "-c", script])
         if code != 0:
             raise SandboxError(f"in the container of node {node}: {output.decode(errors='replace')}")
-
-    def _wait_listed(self) -> None:
-        expected = {broker: self._racks[broker] for broker in sorted(self._running)}
-        for broker in sorted(self._running):
-            try:
-                wait_for_racks(self._addresses[broker], expected, timeout=_START_SECONDS)
-            except SandboxError as error:
-                raise SandboxError(f"{error}\nbroker {broker} logged:\n{self.log(broker)}") from None
 
 
 def _archive(jars: Sequence[Path]) -> bytes:

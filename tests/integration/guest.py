@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
-from lab.sandbox.admin import wait_until
+from lab.sandbox.admin import wait_for, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.group_client import AGENT
 from lab.sandbox.jvm import command
-from lab.sandbox.members.lines import Partition
 from tests.integration.scenario import Scenario
 
 _WATCHING: Final = frozenset({"waiting", "observing", "following", "leading"})
@@ -38,26 +36,10 @@ def write(scenario: Scenario, partitions: int) -> None:
     assert producer.flush(30) == 0
 
 
-def committed(scenario: Scenario, group: str = "") -> dict[Partition, int]:
-    """The committed offsets of a group, the scenario's by default; partitions without one are left out."""
-    group = group or scenario.group
-    client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
-    asked = [ConsumerGroupTopicPartitions(group)]
-    found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[group].result()
-    return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
-
-
 def set_offsets(scenario: Scenario, offsets: Sequence[int], *, topic: str = "") -> None:
     """Set the offsets of the first partitions, as tools do; the group must have no members."""
-    client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
-    wanted = [TopicPartition(topic or scenario.topic, partition, offset) for partition, offset in enumerate(offsets)]
-    asked = [ConsumerGroupTopicPartitions(scenario.group, wanted)]
-
-    def are_set() -> bool:
-        client.alter_consumer_group_offsets(asked, request_timeout=10.0)[scenario.group].result()
-        return len(committed(scenario)) == len(offsets)
-
-    wait_until(are_set, f"the offsets of {scenario.group} are set")  # the coordinator may not know the topic yet
+    wanted = {(topic or scenario.topic, partition): offset for partition, offset in enumerate(offsets)}
+    wait_for(lambda: scenario.asked.set_offsets(wanted), f"the offsets of {scenario.group} are set")
 
 
 def wait_watching(agent: AgentProcess, *groups: str) -> None:
@@ -83,15 +65,8 @@ def leave_all(scenario: Scenario) -> None:
     A Java consumer that is stopped in the middle of a rebalance may leave only when its session ends. A consumer that
     the agent's membership excludes is refused until the agent has left, as while the last consumer was there.
     """
-    for participant in tuple(scenario.participants):
-        scenario.leave(participant)
+    scenario.leave_all()
     wait_until(lambda: not scenario.describe().members, "they and the agent have left", timeout=60)
-
-
-def delete(scenario: Scenario) -> None:
-    """Delete the scenario's group, as tools do; it must have no members."""
-    client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
-    client.delete_consumer_groups([scenario.group], request_timeout=10.0)[scenario.group].result()
 
 
 def consumer_groups(scenario: Scenario, *arguments: str) -> str:
@@ -109,12 +84,3 @@ def consumer_groups(scenario: Scenario, *arguments: str) -> str:
     if done.returncode != 0 or "Error" in done.stdout:
         raise SandboxError(f"kafka-consumer-groups.sh {' '.join(arguments)} failed:\n{done.stdout}")
     return done.stdout
-
-
-def is_known(scenario: Scenario, group: str) -> bool:
-    """Whether a coordinator knows the group."""
-    client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
-    try:
-        return str(client.describe_consumer_groups([group])[group].result().state.name) != "DEAD"
-    except KafkaException:
-        return False

@@ -31,13 +31,9 @@ _PUBLISHED: Final = {"publishing.traffic_topic": "samerack-traffic", "publishing
 
 @contextmanager
 def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterator[AgentProcess]:
-    """The agent, once both groups are measured and a Kafka Streams application has a plan.
+    """The agent, with more settings, once both groups are measured and a Kafka Streams application has a plan.
 
-    It leads one group from its start, and knows the racks of the other.
-
-    Args:
-        folder: place of its log.
-        more: further settings.
+    It leads one group from its start, and knows the racks of the other. Its log is in the folder.
     """
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster())
@@ -88,11 +84,10 @@ def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterato
 def _ask_for_a_streams_plan(agent: AgentProcess) -> None:
     """Have a Streams application ask the agent for a plan, and report that another one was rejected."""
     case = random_case(2, "ha")
-    address = agent.url
     rejected = {"version": 1, "application": STREAMS, "plan": "x", "error": "MISSING_PROCESS_ID"}
     for path, body in ((f"assign?application={STREAMS}", question_of(case, STREAMS)), ("computed", rejected)):
         asked = Request(  # noqa: S310 - the agent's own address
-            f"{address}/v1/streams/{path}", json.dumps(body).encode(), {"content-type": "application/json"}
+            f"{agent.url}/v1/streams/{path}", json.dumps(body).encode(), {"content-type": "application/json"}
         )
         with urlopen(asked, timeout=30) as answer:  # noqa: S310 - see above
             answer.read()

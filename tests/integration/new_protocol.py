@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lab.sandbox.members.process import Member
-from tests.integration.scenario import A, B, C, Scenario
+from tests.integration.scenario import Scenario
 
 SPREAD: Final = ((1,), (2,), (3,)) * 4
 """Twelve partitions, four of which can be read in any one rack."""
@@ -16,12 +16,9 @@ def join(scenario: Scenario, client: str, rack: str, **properties: str) -> Membe
     return scenario.join(client, rack, assignor="", heartbeat_interval_ms="", group_protocol="consumer", **properties)
 
 
-def join_on_both_clients(scenario: Scenario, **properties: str) -> None:
-    """Start a member in each rack on Java, then on librdkafka, and wait until each partition has its owner."""
-    for client in ("java", "confluent"):
-        for rack in (A, B, C):
-            join(scenario, client, rack, **properties)
-        scenario.wait_settled()
+def join_each(scenario: Scenario, *clients: str) -> None:
+    """Start a member on each of these clients, in the racks in turn."""
+    scenario.join_each(*clients, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
 
 
 def assignor(scenario: Scenario) -> str:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
 
@@ -100,22 +99,17 @@ class Pods:
         return container
 
     def start_member(
-        self, name: str, client: str, settings: MemberSettings, *options: str, beside: Container | None = None
+        self, name: str, client: str, settings: MemberSettings, *, beside: Container | None = None
     ) -> Container:
         """Start a group member of the sandbox, with the image's Python and clients.
 
-        Args:
-            name: as for `start`.
-            client: its module in `lab.sandbox.members`.
-            settings: its arguments.
-            options: further arguments.
-            beside: as for `start`.
+        `client` is its module in `lab.sandbox.members`.
         """
         mounted = "/tests/lab"
         return self.start(
             name,
             entrypoint=PYTHON,
-            command=["-m", f"lab.sandbox.members.{client}", *command_line(settings), *options],
+            command=["-m", f"lab.sandbox.members.{client}", *command_line(settings)],
             environment={"PYTHONPATH": str(Path(mounted).parent)},
             mounts=[{"Type": "bind", "Source": str(_LAB), "Target": mounted, "ReadOnly": True}],
             user=f"{os.getuid()}:{os.getgid()}",  # whoever may read the checkout
@@ -142,9 +136,7 @@ class Pods:
             self._network.connect(container, aliases=[f"node-{node}"])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object, /) -> None:
         """Remove containers and network."""
         for container in self._started:
             if error is not None:
@@ -186,6 +178,12 @@ def shown(container: Container, path: str) -> str:
     if code:
         raise SandboxError(output)
     return output
+
+
+def role(container: Container, group: str) -> str:
+    """The role of the agent in a container in a group."""
+    lines = [line for line in shown(container, "/metrics").splitlines() if line.startswith("samerack_group_role{")]
+    return next((line.split('role="')[1].split('"')[0] for line in lines if group in line), "unknown")
 
 
 def logged(container: Container, event: str) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -73,13 +73,7 @@ class Scenario:
     """
 
     def __init__(self, cluster: KafkaCluster, admin: Admin, *, folder: Path) -> None:
-        """Create a scenario; nothing runs yet.
-
-        Args:
-            cluster: the cluster.
-            admin: the cluster's administration.
-            folder: the folder for logs.
-        """
+        """Create a scenario, with its logs in a folder; nothing runs yet."""
         self.cluster = cluster
         self.admin = admin
         self.group = f"group-{uuid.uuid4().hex[:12]}"
@@ -92,7 +86,7 @@ class Scenario:
         self._ended: list[tuple[Event, str]] = []  # also of members that were killed, on a busy machine as they left
         self._numbers = 0
         self._feeding = ExitStack()
-        self._asked = GroupClient(cluster.bootstrap, self.group)
+        self.asked = GroupClient(cluster.bootstrap, self.group)
 
     # setup
 
@@ -153,6 +147,18 @@ class Scenario:
             ),
         )
 
+    def join_each(self, *clients: str, **how: str) -> None:
+        """Start a member on each of these clients, in the racks in turn; `how` is as for `join`."""
+        for client, rack in zip(clients, cycle((A, B, C)), strict=False):
+            self.join(client, rack, **how)
+
+    def leave_all(self) -> list[Participant]:
+        """End all members cleanly; return them."""
+        left = list(self.participants)
+        for one in left:
+            self.leave(one)
+        return left
+
     def leave(self, one: Participant, *, kill: bool = False) -> None:
         """End a member, cleanly or with SIGKILL."""
         one.member.stop(kill=kill)
@@ -165,19 +171,23 @@ class Scenario:
         self.leave(one)
         return self._sit(one.client, rack or one.rack, replace(one.settings, rack=rack) if rack else one.settings)
 
-    def led(self, **settings: Any) -> AgentProcess:
-        """Return an agent that leads a group of three members on three clients, in three racks, all reads near."""
+    def led(self, *clients: str, **settings: Any) -> AgentProcess:
+        """Return an agent that leads three members in three racks, on these clients or three others, all reads near."""
         self.lay_out(INTERLEAVED)
         agent = self.waiting_agent(**settings)
-        for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
-            self.join(client, rack)
+        self.join_each(*(clients or ("confluent", "aiokafka", "java")))
         self.wait_led(agent, cross_rack=0)
         return agent
 
+    def swap(self) -> None:
+        """Swap the brokers, and so the racks, of the first two partitions."""
+        placed = self.admin.replicas([self.topic])
+        first, second = (placed[self.topic, number].replicas for number in (0, 1))
+        self.admin.move_replicas({(self.topic, 0): second, (self.topic, 1): first})
+
     def swap_racks(self) -> None:
         """Swap the racks of two partitions, and wait until all reads are near: the group's leader knows all racks."""
-        first, second = (self.admin.replicas([self.topic])[self.topic, number].replicas for number in (0, 1))
-        self.admin.move_replicas({(self.topic, 0): second, (self.topic, 1): first})
+        self.swap()
         self.wait_settled(cross_rack=0)
 
     def wait_led(self, agent: AgentProcess, *, cross_rack: int | None = None) -> None:
@@ -187,11 +197,9 @@ class Scenario:
         start anew once.
         """
         self.wait_settled()
-        agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
+        agent.wait_inside()
         if agent.role() == "following":
-            followed = list(self.participants)
-            for one in followed:
-                self.leave(one)
+            followed = self.leave_all()
             agent.wait_role("waiting")
             for one in followed:
                 self._sit(one.client, one.rack, one.settings)
@@ -239,7 +247,7 @@ class Scenario:
         until = time.monotonic() + _TAKE_OVER_SECONDS
         while True:
             try:
-                return self._asked.describe(timeout=5.0)
+                return self.asked.describe(timeout=5.0)
             except KafkaException:
                 if time.monotonic() > until:
                     raise
@@ -265,12 +273,7 @@ class Scenario:
     def wait_settled(self, *, cross_rack: int | None = None, timeout: float = 90.0) -> float:
         """Wait until each partition has one owner and members own exactly what their leader assigned.
 
-        Args:
-            cross_rack: if given, also waits until this many partitions are read from another rack.
-            timeout: seconds.
-
-        Returns:
-            The seconds it took.
+        If given, also until `cross_rack` partitions are read from another rack. Returns the seconds it took.
 
         Raises:
             SandboxError: it takes too long, or a member ended.
@@ -392,9 +395,7 @@ class Scenario:
         """Return the scenario."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End agents, members and the feed, and delete the topics; print the agents' logs for pytest."""
         for agent in self._agents:
             agent.kill()

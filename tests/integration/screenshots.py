@@ -6,11 +6,10 @@ again: so its history has plans, rebalances, and a time with reads across racks.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
@@ -32,7 +31,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         settings = {"traffic.history_step_seconds": _STEP_SECONDS}
         with monitored(Path(folder), settings) as agent, Browser() as browser:
-            bootstrap = str(_json(agent, "/v1/traffic")["bootstrap"])
+            bootstrap = str(agent.json("/v1/traffic")["bootstrap"])
             _wait_for_points(agent)
             with member(bootstrap, LED, "rack-a"), member(bootstrap, LED, "rack-a"):
                 _wait_for_points(agent)
@@ -49,15 +48,11 @@ def _wait_for_points(agent: AgentProcess) -> None:
     """Wait until the history has _PART_POINTS more known points."""
 
     def known() -> int:
-        points = _json(agent, f"/v1/history?group={LED}")["points"]
+        points = agent.json(f"/v1/history?group={LED}")["points"]
         return sum(point["bytes_per_second"] is not None for point in points)
 
     enough = known() + _PART_POINTS
     wait_until(lambda: known() >= enough, f"the history has {enough} points", timeout=_SECONDS, pause=1.0)
-
-
-def _json(agent: AgentProcess, path: str) -> Any:
-    return json.loads(agent.get(path)[1])
 
 
 if __name__ == "__main__":

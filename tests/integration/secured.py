@@ -30,7 +30,7 @@ from lab.sandbox.members.process import Member
 from lab.sandbox.security import Listener, Security
 from tests.clouds.certificates import Authority
 from tests.clouds.listeners import GoogleKafka, Msk, allowed, certified, compiled, oauthbearer, plain, scram
-from tests.clouds.tokens import TokenServer
+from tests.clouds.servers import TokenServer
 
 TOPIC: Final = "clicks"
 USER: Final = "agent"
@@ -73,7 +73,7 @@ class Secured:
         tokens: the token endpoint of the listener OAUTH.
         entra: that of the listener ENTRA.
         authority: signs the certificates of brokers and agents.
-        settings: the settings with which an agent is accepted, by listener; for clouds without the identity.
+        settings: those with which an agent is accepted, by listener; for clouds without the identity.
     """
 
     cluster: Cluster
@@ -207,7 +207,7 @@ def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[
     """
     members = start()
     wait_until(lambda: all(one.owned for one in members), "every member has partitions")
-    agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
+    agent.wait_inside()
     if agent.role() == "following":
         for one in members:
             one.stop()

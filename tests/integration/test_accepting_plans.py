@@ -6,7 +6,7 @@ import pytest
 
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.group_client import AGENT
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.scenario import INTERLEAVED, C, Scenario
 
 
 def _wait_rounds(agent: AgentProcess, plans: int) -> int:
@@ -39,8 +39,7 @@ def test_an_eager_group_takes_the_plan(scenario: Scenario, client: str, assignor
     """An agent that waits for an eager group leads from the start, and members apply its plan: all reads in rack."""
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent()
-    for rack in (A, B, C):
-        scenario.join(client, rack, assignor=assignor)
+    scenario.join_each(client, client, client, assignor=assignor)
     scenario.wait_settled(cross_rack=0)
     assert agent.role() == "leading"
     plan = agent.events("plan-sent")[-1]
@@ -69,15 +68,14 @@ def test_a_cooperative_group_moves_in_two_rounds(scenario: Scenario, client: str
     """Partitions that move are revoked in one round and assigned in the next; no partition has two owners."""
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent()
-    for rack in (A, B):
-        scenario.join(client, rack, assignor="cooperative-sticky")
+    scenario.join_each(client, client, assignor="cooperative-sticky")
     scenario.wait_settled(cross_rack=2)
 
     plans = len(agent.events("plan-sent"))
     scenario.join(client, C, assignor="cooperative-sticky")
     scenario.wait_settled(cross_rack=0)
     plans = _wait_rounds(agent, plans)
-    scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [1]})
+    scenario.swap()
     scenario.wait_settled(cross_rack=0)
     _wait_rounds(agent, plans)
     scenario.check_owned_once()
@@ -91,8 +89,7 @@ def test_languages_mix_in_one_group(scenario: Scenario) -> None:
     """Four different clients in one group apply one plan."""
     scenario.lay_out((*INTERLEAVED, (1,), (2,)))
     agent = scenario.waiting_agent()
-    for client, rack in (("java", A), ("confluent", B), ("kafka-python", C), ("aiokafka", A)):
-        scenario.join(client, rack)
+    scenario.join_each("java", "confluent", "kafka-python", "aiokafka")
     scenario.wait_led(agent, cross_rack=1)  # rack-b has three partitions, and its one member takes two
     assert agent.events("plan-sent")[-1]["cross_rack_after"] == 1
     assert sorted(map(len, scenario.owned().values())) == [2, 2, 2, 2]

@@ -12,19 +12,13 @@ from samerack.agent.policy.back_off_causes import RULES, Cause
 from tests.integration.scenario import INTERLEAVED, A, B, Scenario
 
 
-def _trouble(agent: AgentProcess) -> str:
-    """The reason why the agent is not in its group, by /v1/status."""
-    (group,) = json.loads(agent.get("/v1/status")[1])["groups"]
-    return str(group["trouble"])
-
-
 def _backed_off(agent: AgentProcess, scenario: Scenario, cause: Cause) -> None:
     """Wait until the agent backs off for this cause; asserts that log, metrics, readiness and status report it."""
     agent.wait(lambda: bool(agent.events("backs-off", cause=cause.value)), f"it backs off: {cause}")
     agent.wait_role("observing")
     event = agent.events("backs-off", cause=cause.value)[0]
     assert event["seconds"] == RULES[cause].first_seconds
-    assert _trouble(agent) == event["reason"]
+    assert agent.group_status()["trouble"] == event["reason"]
     status, page = agent.get("/readyz")
     assert (status, event["reason"] in json.loads(page).get(f"group {scenario.group}", page)) == (503, True)
     assert agent.metric("samerack_back_offs_total", group=scenario.group, cause=cause.value) == 1.0
@@ -55,6 +49,6 @@ def test_a_converted_group_is_left_until_it_is_classic_again(scenario: Scenario)
     assert (agent.role(), status) == ("observing", 503)
     assert seen in page
     scenario.leave(scenario.participants[-1])
-    agent.wait(lambda: agent.role() in ("following", "leading"), "it is in the group again")
+    agent.wait_inside()
     scenario.wait_settled()
     scenario.finish()

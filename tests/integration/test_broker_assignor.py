@@ -8,7 +8,7 @@ from lab.sandbox.admin import wait_until
 from lab.sandbox.commands import samerack_json
 from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
-from tests.integration.new_protocol import SPREAD, assignor, join, join_on_both_clients
+from tests.integration.new_protocol import SPREAD, assignor, join, join_each
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 pytestmark = pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers
 def test_reads_come_into_the_members_racks(scenario: Scenario) -> None:
     """Members on librdkafka and Java have the partitions of their racks, and no record is lost."""
     scenario.lay_out(SPREAD)
-    join_on_both_clients(scenario)
+    for client in ("java", "confluent"):
+        join_each(scenario, client, client, client)
+        scenario.wait_settled()
     scenario.wait_settled(cross_rack=0)
     assert assignor(scenario) == "samerack"
     scenario.finish()
@@ -27,8 +29,7 @@ def test_reads_come_into_the_members_racks(scenario: Scenario) -> None:
 def test_moved_replicas_are_followed(scenario: Scenario) -> None:
     """KIP-1101: the brokers compute a new assignment when racks of replicas change; members need do nothing."""
     scenario.lay_out(INTERLEAVED)
-    for rack in (A, B, C):
-        join(scenario, "confluent", rack)
+    join_each(scenario, "confluent", "confluent", "confluent")
     scenario.wait_settled(cross_rack=0)
     scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [3], (scenario.topic, 2): [1]})
     scenario.wait_settled(cross_rack=0, timeout=45.0)
@@ -92,11 +93,7 @@ def test_a_led_group_moves_to_the_new_protocol(scenario: Scenario) -> None:
 
     Members change one by one, as in a deploy. No record is lost or read twice.
     """
-    scenario.lay_out(INTERLEAVED)
-    agent = scenario.waiting_agent()
-    for rack in (A, B, C):
-        scenario.join("confluent", rack)
-    scenario.wait_led(agent, cross_rack=0)
+    agent = scenario.led("confluent", "confluent", "confluent")
     for participant in tuple(scenario.participants):
         scenario.leave(participant)
         join(scenario, "confluent", participant.rack)

@@ -1,4 +1,4 @@
-"""Samerack's assignor in some of a cluster's brokers: what members get, and what is said of it."""
+"""Samerack's assignor in some of a cluster's brokers, in the oldest, and in the newest that there are."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from lab.sandbox import broker_assignor
-from lab.sandbox.admin import wait_until
+from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
 from samerack.cluster.broker_configs import LINE
-from tests.integration.new_protocol import SPREAD, assignor, join
+from tests.integration.new_protocol import SPREAD, assignor, join, join_each
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 from tests.integration.shared_cluster import QUICK
 from tests.integration.test_verify import verify
@@ -30,11 +30,16 @@ _ON_SOME = "assignor-on-some-brokers"
 @pytest.fixture
 def shared_cluster() -> Iterator[Cluster]:
     """Three brokers in three racks that have the assignor, in place of the cluster of all other tests."""
-    cluster = Cluster(properties=QUICK)
+    with _equipped() as cluster:
+        yield cluster
+
+
+def _equipped(version: str = BROKER_VERSION) -> Cluster:
+    """A cluster whose brokers have the assignor; it is not started yet."""
+    cluster = Cluster(properties=QUICK, version=version)
     for broker in RACKS:
         broker_assignor.install(cluster, broker)
-    with cluster:
-        yield cluster
+    return cluster
 
 
 def test_a_coordinator_without_the_assignor(shared_cluster: Cluster, scenario: Scenario, tmp_path: Path) -> None:
@@ -45,8 +50,7 @@ def test_a_coordinator_without_the_assignor(shared_cluster: Cluster, scenario: S
     change of its group, and Java's consumers end of that failure, those that name no assignor too.
     """
     scenario.lay_out(SPREAD)
-    for rack in (A, B, C):
-        join(scenario, "confluent", rack)
+    join_each(scenario, "confluent", "confluent", "confluent")
     brokers = shared_cluster
     with Scenario(brokers, scenario.admin, folder=tmp_path) as other:
         other.lay_out(INTERLEAVED)
@@ -92,3 +96,37 @@ def only_on_the_coordinator(brokers: Cluster, scenario: Scenario) -> Iterator[li
         for broker in lacking:
             broker_assignor.install(brokers, broker)
             brokers.restart_broker(broker)
+
+
+@contextmanager
+def scenario_on(version: str, folder: Path) -> Iterator[Scenario]:
+    """A scenario on brokers of another version that have the assignor."""
+    with (
+        _equipped(version) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Scenario(cluster, admin, folder=folder) as scenario,
+    ):
+        scenario.lay_out(SPREAD)
+        yield scenario
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "4.4.0"])
+def test_other_versions_of_brokers(version: str, tmp_path: Path) -> None:
+    """The oldest and the newest brokers read near and follow moved replicas."""
+    with scenario_on(version, tmp_path) as scenario:
+        join_each(scenario, "confluent", "confluent", "confluent")
+        scenario.wait_settled(cross_rack=0)
+        scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [3], (scenario.topic, 2): [1]})
+        scenario.wait_settled(cross_rack=0, timeout=45.0)
+        scenario.finish()
+
+
+def test_kafka_4_0_gives_assignors_no_racks_of_partitions(tmp_path: Path) -> None:
+    """The assignor runs there and deals evenly, but cannot know which partitions are near."""
+    with scenario_on("4.0.0", tmp_path) as scenario:
+        join_each(scenario, "confluent", "confluent", "confluent")
+        scenario.wait_settled()
+        assert assignor(scenario) == "samerack"
+        assert [len(owned) for owned in scenario.owned().values()] == [4, 4, 4]
+        assert scenario.cross_rack() > 0
+        scenario.finish()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from lab.sandbox.jvm import BROKER_VERSION
@@ -25,5 +23,5 @@ def test_the_agent_says_what_the_brokers_can_do(scenario: Scenario, release: str
     assert (event["releases"], event["without"]) == ([release], {})
     assert f"from Kafka {FLOOR}" in event["supported"]
     assert "a restarted leader still leads" in event["has"]
-    brokers = json.loads(agent.get("/v1/status")[1])["brokers"]
+    brokers = agent.json("/v1/status")["brokers"]
     assert brokers == {"releases": [release], "least": FLOOR, "tested": list(TESTED), "missing": [], "unsupported": ""}

@@ -60,17 +60,11 @@ def clouded(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How an agent gets its identity.
+    """How an agent gets its identity."""
 
-    Attributes:
-        listener: the brokers' listener.
-        variables: the environment variables of the cloud.
-        settings: the agent's settings besides those of the listener.
-    """
-
-    listener: str
-    variables: Callable[[Clouded, Path], Mapping[str, str]]
-    settings: Mapping[str, str] = field(default_factory=dict)
+    listener: str  # the brokers' listener
+    variables: Callable[[Clouded, Path], Mapping[str, str]]  # the environment variables of the cloud
+    settings: Mapping[str, str] = field(default_factory=dict)  # the agent's settings besides those of the listener
 
 
 def _metadata(kind: str, **others: str) -> dict[str, str]:

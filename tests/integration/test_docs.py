@@ -1,4 +1,4 @@
-"""Tests of the documentation: each command in its code blocks runs unchanged on a real group."""
+"""Tests of the documentation: each command in its code blocks runs unchanged on a real group, and each demo works."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from lab.sandbox.processes import end, spawn, tail
 from lab.sandbox.settings import HOST, free_ports
+from samerack.common import words
 from tests.docs import ROOT, Command, blocks, yaml_of
+from tests.integration.browser import Browser
 
 pytestmark = pytest.mark.own_cluster  # of the demonstrations
 
@@ -126,9 +128,9 @@ def test_the_agent_runs_as_the_documentation_says(command: Command, cluster: Kaf
     assert code == 0, tail(log)
 
 
-def figures_of(demo: str, *, seconds: int) -> dict[str, Any]:
+def figures_of(demo: str, *options: str, seconds: int) -> dict[str, Any]:
     """What a demonstration ends with; it must succeed within this time."""
-    line = [sys.executable, "-m", demo, "--json"]
+    line = [sys.executable, "-m", demo, "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, timeout=seconds, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     shown: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -168,3 +170,26 @@ def test_the_demo_of_kafka_streams_shows_what_it_promises() -> None:
     assert shown["fallbacks"] >= 1
     assert shown["records"] > 0
     assert (shown["lost"], shown["doubled"], shown["miscounted"]) == (0, 0, 0)
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(920)
+def test_the_demo_of_the_pipeline_shows_what_it_promises(tmp_path: Path) -> None:
+    """`scripts/demo --pipeline --json`: agents, Kafka, stream and report; the page has its numbers, and asks nobody."""
+    page = tmp_path / "report.html"
+    shown = figures_of("lab.sandbox.demo_pipeline", "--output", str(page), seconds=900)
+    assert shown["report"] == str(page)
+    assert (shown["groups"], shown["led_groups"]) == (2, 1)
+    assert 0 < shown["crossing_bytes"] < shown["bytes"]
+    assert 0 < shown["led"] < 1
+    assert shown["saved_bytes"] > 0
+    assert shown["possible_bytes"] > 0
+    with Browser() as browser:
+        browser.open(page.as_uri())
+        text = browser.run("return document.querySelector('main').innerText")
+        assert words.size(shown["crossing_bytes"]) in text
+        assert words.percent(shown["share"]) in text
+        assert "1 of 2 groups led by an agent" in text
+        assert {"orders-service", "reports", "clicks"} <= set(text.split())
+        assert browser.run("return performance.getEntriesByType('resource').length") == 0
+        assert browser.complaints() == []

@@ -5,14 +5,12 @@ A member counts generations itself; the tests do not rely on the agent's count o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 import pytest
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer
@@ -31,19 +29,13 @@ _SESSION: Final = {"session_timeout_ms": "10000"}
 
 def _listed(agent: AgentProcess, group: str) -> list[dict[str, Any]]:
     """The rebalance events of a group at the agent, the oldest first."""
-    status, text = agent.get(f"/v1/events?group={group}&kind=rebalance")
-    assert status == 200, text
-    events: list[dict[str, Any]] = json.loads(text)["events"]
+    events: list[dict[str, Any]] = agent.json(f"/v1/events?group={group}&kind=rebalance")["events"]
     return events[::-1]
-
-
-def _history_of(agent: AgentProcess, group: str) -> Any:
-    return json.loads(agent.get(f"/v1/history?group={group}")[1])
 
 
 def _rates(agent: AgentProcess, group: str) -> dict[float, float]:
     """The known rates of a group's history by time; empty while the agent has not seen the group."""
-    points = _history_of(agent, group).get("points", ())
+    points = agent.json(f"/v1/history?group={group}").get("points", ())
     return {point["at"]: point["bytes_per_second"] for point in points if point["bytes_per_second"] is not None}
 
 
@@ -155,9 +147,7 @@ def test_each_generation_of_a_led_group_is_reported_with_its_cause(scenario: Sce
     assert 0 < event["pause_seconds"] <= event["seconds"]
     third: list[Member] = []
     story.step(lambda: third.append(scenario.join("confluent", C, **_SESSION)), "member-joined")
-    moved = story.step(
-        lambda: scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [1]}), "agent"
-    )
+    moved = story.step(scenario.swap, "agent")
     assert (moved["reason"], moved["moved"]) == ("racks-changed", 2)
     assert moved["share_before"] > moved["share_after"] == 0.0
     left = story.step(lambda: story.end(second[0]), "member-left")
@@ -180,16 +170,18 @@ def test_each_generation_of_a_led_group_is_reported_with_its_cause(scenario: Sce
     assert [record.generation for record in _published(scenario, happened, len(generations))] == generations
 
     *written, _ = _rates(agent, scenario.group).items()
-    assert {mark["kind"] for mark in _history_of(agent, scenario.group)["marks"]} == {"rebalance", "plan"}
-    worker = psutil.Process(agent.events("started")[-1]["process"])
-    worker.kill()
+    assert {mark["kind"] for mark in agent.json(f"/v1/history?group={scenario.group}")["marks"]} == {
+        "rebalance",
+        "plan",
+    }
+    agent.worker().kill()
     agent.wait(lambda: len(agent.events("events-stored")) == 2 and agent.role() == "leading", "its successor leads")
     assert [event["generation"] for event in _listed(agent, scenario.group)] == generations
     former = dict(written[-60:])
     agent.wait(lambda: _rates(agent, scenario.group).keys() >= former.keys(), "its successor has the history")
     known = _rates(agent, scenario.group)
     assert {at: known[at] for at in former} == pytest.approx(former, rel=1e-3)
-    (replaced,) = json.loads(agent.get("/v1/events?kind=worker")[1])["events"]
+    (replaced,) = agent.json("/v1/events?kind=worker")["events"]
     assert (replaced["action"], replaced["reason"]) == ("replaced", "exit code -9")
     shown = samerack_json("events", scenario.group, "--store", str(tmp_path / "events.db"), "--json")
     assert {event["generation"] for event in shown["events"]} >= set(generations)

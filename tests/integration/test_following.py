@@ -5,7 +5,7 @@ import time
 import pytest
 
 from lab.sandbox.contract import RACKS
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.scenario import INTERLEAVED, A, B, Scenario
 
 
 @pytest.mark.promise(
@@ -15,11 +15,10 @@ def test_a_replica_move_is_followed(scenario: Scenario) -> None:
     """Two partitions swap racks; the group follows, with default heartbeats too."""
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent()
-    for client, rack in (("java", A), ("confluent", B), ("kafka-python", C)):
-        scenario.join(client, rack, heartbeat_interval_ms="")
+    scenario.join_each("java", "confluent", "kafka-python", heartbeat_interval_ms="")
     scenario.wait_led(agent, cross_rack=0)
     since = time.time_ns() // 1_000_000
-    scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [1]})
+    scenario.swap()
     shown = time.monotonic()
     scenario.wait_settled(cross_rack=0)
     seconds = time.monotonic() - shown

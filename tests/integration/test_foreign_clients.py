@@ -30,7 +30,7 @@ from lab.sandbox.group_client import AGENT
 from lab.sandbox.history.checker import check
 from lab.sandbox.jvm import cache_folder
 from lab.sandbox.members.ledger import read_twice
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.scenario import INTERLEAVED, C, Scenario
 
 pytestmark = pytest.mark.alone
 _SETTLE_SECONDS = 60.0
@@ -177,8 +177,7 @@ def test_sticky_members_keep_their_partitions_when_the_agent_has_gone(scenario: 
     """Their own leader knows what they owned: of sarama's, 17 to 19 of 24 partitions moved."""
     scenario.lay_out(INTERLEAVED * 4)
     agent = scenario.waiting_agent()
-    for rack in (A, B, C):
-        scenario.join(client, rack, assignor="sticky")
+    scenario.join_each(client, client, client, assignor="sticky")
     scenario.wait_led(agent, cross_rack=0)
     owned = scenario.owned()
     agent.stop()
@@ -198,8 +197,7 @@ def _node_version() -> tuple[int, ...]:
 def test_members_of_platformatic_share_evenly_as_the_agent_leaves_their_group(scenario: Scenario) -> None:
     """Their leader counts the agent, which has no topics: 5, 4 and 3 of 12 partitions as long as it followed."""
     scenario.lay_out(INTERLEAVED * 2)
-    for rack in (A, B):
-        scenario.join("platformatic", rack, assignor="cooperative-sticky")
+    scenario.join_each("platformatic", "platformatic", assignor="cooperative-sticky")
     scenario.wait_settled()
     agent = scenario.agent()
     agent.wait_role("following")

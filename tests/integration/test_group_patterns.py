@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,8 +13,9 @@ from confluent_kafka import Consumer
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import RACKS
+from tests.gate import busy
 from tests.integration.guest import set_offsets
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
+from tests.integration.scenario import INTERLEAVED, Scenario, holds_for
 
 
 def test_groups_of_a_pattern_are_led_and_handed_over(scenario: Scenario, other: Scenario) -> None:
@@ -33,8 +32,7 @@ def test_groups_of_a_pattern_are_led_and_handed_over(scenario: Scenario, other: 
     wait_until(lambda: {agent.role(scenario.group) for agent in agents} == {"waiting", "standby"}, "both have found it")
     active, standby = sorted(agents, key=lambda agent: agent.role(scenario.group), reverse=True)
     for one in (scenario, other):
-        for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
-            one.join(client, rack)
+        one.join_each("java", "confluent", "aiokafka")
         one.wait_settled()
     active.wait_role("leading", scenario.group)
     scenario.wait_settled(cross_rack=0)
@@ -53,15 +51,15 @@ _START_SECONDS: Final = 60.0
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("busy", [0, 2])
-def test_a_hundred_groups_of_a_pattern_are_led_from_the_first_generation(scenario: Scenario, busy: int) -> None:
+@pytest.mark.parametrize("loops", [0, 2])
+def test_a_hundred_groups_of_a_pattern_are_led_from_the_first_generation(scenario: Scenario, loops: int) -> None:
     """They are born within a minute, with three members each, also beside busy loops."""
     scenario.admin.create_topic(scenario.topic, [(1,), (2,), (3,)])
     groups = [f"{scenario.group}-{number:03}" for number in range(_GROUPS)]
     agent = scenario.agent(groups=[f"{scenario.group}-*"], election__group=f"samerack-{scenario.group}")
     agent.wait(lambda: bool(agent.events("pattern-matches-no-group")), "all groups are listed")
     agent.wait(lambda: bool(agent.events("elected")), "its first election, which itself takes a birth, is over")
-    with _busy_loops(busy), _members(scenario) as members:
+    with busy(loops), _members(scenario) as members:
         begun = time.monotonic()
         for number, group in enumerate(groups):
             time.sleep(max(0.0, begun + number * _START_SECONDS / _GROUPS - time.monotonic()))
@@ -70,17 +68,6 @@ def test_a_hundred_groups_of_a_pattern_are_led_from_the_first_generation(scenari
         agent.wait(lambda: {*agent.roles().values()} <= {"leading", "following"}, "the agent is in all groups")
         late = sorted({*groups} - {one["group"] for one in agent.events("plan-sent", generation=1)})
         assert not late, f"{len(late)} groups were not led from their birth: {late}"
-
-
-@contextmanager
-def _busy_loops(count: int) -> Iterator[None]:
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for one in loops:
-            one.kill()
-            one.wait()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from lab.sandbox.admin import wait_until
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.contract import KafkaCluster
 from tests.integration.guest import leave_all, place, wait_watching
-from tests.integration.scenario import A, B, C, Scenario
+from tests.integration.scenario import A, Scenario
 
 pytestmark = [pytest.mark.own_cluster, pytest.mark.extended]
 
@@ -78,8 +78,7 @@ def _largest_record(scenario: Scenario) -> int:
 
 def _deploy(scenario: Scenario) -> None:
     """Start three members of Java's `sticky`, and restart one of them: its subscription then has what it owned."""
-    for rack in (A, B, C):
-        scenario.join("java", rack, assignor="sticky", enable_auto_commit="false")
+    scenario.join_each("java", "java", "java", assignor="sticky", enable_auto_commit="false")
     scenario.wait_settled()
     scenario.redeploy(scenario.participants[0])
     scenario.wait_settled()

@@ -61,7 +61,7 @@ def test_an_agent_makes_room_for_consumers_that_come(scenario: Scenario) -> None
     place(scenario, 2 * _MAX_SIZE)
     agent = scenario.waiting_agent()
     scenario.join("java", A)
-    agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
+    agent.wait_inside()
     scenario.join("java", A)
     agent.wait_role("observing")
     assert scenario.agent_member() is None

@@ -11,17 +11,8 @@ import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
-from tests.integration.guest import (
-    committed,
-    delete,
-    is_known,
-    leave_all,
-    place,
-    set_offsets,
-    wait_watching,
-    write,
-)
-from tests.integration.scenario import A, B, Scenario
+from tests.integration.guest import leave_all, place, set_offsets, wait_watching, write
+from tests.integration.scenario import A, Scenario
 
 _PARTITIONS: Final = 12
 
@@ -30,8 +21,7 @@ def _led(scenario: Scenario, *, assignor: str = "range", **properties: str) -> A
     """Start an agent before the members; it leads a group of two Java members."""
     agent = scenario.agent()
     wait_watching(agent)
-    for rack in (A, B):
-        scenario.join("java", rack, assignor=assignor, **properties)
+    scenario.join_each("java", "java", assignor=assignor, **properties)
     scenario.wait_settled()
     agent.wait_role("leading")
     return agent
@@ -78,12 +68,14 @@ def test_tools_work_when_the_last_consumer_has_left(scenario: Scenario) -> None:
     place(scenario, _PARTITIONS)
     write(scenario, _PARTITIONS)
     agent = _led(scenario, auto_commit_interval_ms="100")
-    wait_until(lambda: list(committed(scenario).values()) == [1] * _PARTITIONS, "every record is read and committed")
+    wait_until(
+        lambda: list(scenario.asked.offsets().values()) == [1] * _PARTITIONS, "every record is read and committed"
+    )
     leave_all(scenario)
     set_offsets(scenario, [0] * _PARTITIONS)
-    assert committed(scenario) == {(scenario.topic, number): 0 for number in range(_PARTITIONS)}
-    delete(scenario)
-    assert not is_known(scenario, scenario.group)
+    assert scenario.asked.offsets() == {(scenario.topic, number): 0 for number in range(_PARTITIONS)}
+    scenario.asked.delete()
+    assert scenario.describe().state.name == "DEAD"
     scenario.join("java", A)
     scenario.wait_settled()
     _reads_everything(scenario)

@@ -13,6 +13,7 @@ from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.jvm import BROKER_VERSION
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
+from lab.sandbox.streams import runs
 from tests.integration.guest import wait_only_agent, wait_watching
 from tests.integration.scenario import A, B, Scenario, holds_for
 
@@ -73,12 +74,12 @@ class Application:
         return found
 
     def _works(self, before: dict[str, int]) -> bool:
-        running = all(
-            [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
-            for member in self.members
-        )
         now = self.counts()
-        return running and len(now) == len(_PLACES) and all(now[name] > before.get(name, 0) for name in now)
+        return (
+            all(map(runs, self.members))
+            and len(now) == len(_PLACES)
+            and all(now[name] > before.get(name, 0) for name in now)
+        )
 
     def close(self) -> None:
         """End all instances that still run."""

@@ -13,7 +13,7 @@ from testcontainers.core.docker_client import DockerClient
 
 from lab.sandbox.admin import wait_until
 from tests.docs import ROOT
-from tests.integration.pods import IMAGE, PYTHON, SAMERACK, Container, Pods, execute, logged, shown, wait_ready
+from tests.integration.pods import IMAGE, PYTHON, SAMERACK, Container, Pods, execute, logged, role, wait_ready
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _MAX_BYTES: Final = 250_000_000
@@ -62,12 +62,6 @@ def lead(pods: Pods, scenario: Scenario) -> Container:
     )
 
 
-def role(agent: Container, scenario: Scenario) -> str:
-    """The role of the agent in the container in the scenario's group."""
-    lines = [line for line in shown(agent, "/metrics").splitlines() if line.startswith("samerack_group_role{")]
-    return next((line.split('role="')[1].split('"')[0] for line in lines if scenario.group in line), "unknown")
-
-
 @pytest.mark.alone
 @pytest.mark.timeout(240)
 def test_the_confined_agent_leads_a_group(pods: Pods, scenario: Scenario) -> None:
@@ -76,11 +70,10 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scenario: Scenario) -> Non
     agent = lead(pods, scenario)
     seconds = wait_ready(agent)
     assert seconds < _MAX_READY_SECONDS
-    wait_until(lambda: role(agent, scenario) == "waiting", "the agent waits for consumers", timeout=90)
-    for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
-        scenario.join(client, rack)
+    wait_until(lambda: role(agent, scenario.group) == "waiting", "the agent waits for consumers", timeout=90)
+    scenario.join_each("java", "confluent", "aiokafka")
     scenario.wait_settled(cross_rack=0)
-    wait_until(lambda: role(agent, scenario) == "leading", "the agent leads", timeout=90)
+    wait_until(lambda: role(agent, scenario.group) == "leading", "the agent leads", timeout=90)
 
     status = dict(line.split(":\t", 1) for line in execute(agent, PYTHON, "-c", _STATUS)[1].splitlines())
     assert status["Uid"].split() == [_USER] * 4

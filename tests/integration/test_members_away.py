@@ -17,14 +17,12 @@ def test_the_living_read_on_until_the_session_of_a_killed_member_ends(scenario: 
     """Replicas swap racks right after a member was killed: nobody's partitions change before the broker removes it."""
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent()
-    for client, rack in (("java", A), ("confluent", B), ("confluent", C)):
-        scenario.join(client, rack, session_timeout_ms=_SESSION)
+    scenario.join_each("java", "confluent", "confluent", session_timeout_ms=_SESSION)
     scenario.wait_led(agent, cross_rack=0)
     dead = scenario.participants[-1]
     scenario.leave(dead, kill=True)
     before = scenario.rebalances()
-    first, second = (scenario.admin.replicas([scenario.topic])[scenario.topic, number].replicas for number in (0, 1))
-    scenario.admin.move_replicas({(scenario.topic, 0): second, (scenario.topic, 1): first})
+    scenario.swap()
     _others_read_on(scenario, dead, before)
     assert not agent.events("decision", action="rebalance"), "what follows the death needs no rebalance by the agent"
     # what the dead member had read and not committed is read twice: no `finish`

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -25,10 +24,9 @@ import yaml
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.commands import SAMERACK
-from lab.sandbox.members.lines import MemberSettings
-from lab.sandbox.members.process import Member
+from lab.sandbox.settings import free_ports
 from tests.clouds.certificates import locked
-from tests.integration.secured import MSK, SECRETS, TOPIC, USER, Secured
+from tests.integration.secured import MSK, SECRETS, USER, Secured, member
 
 pytestmark = pytest.mark.own_cluster
 
@@ -45,21 +43,13 @@ _TOKENS: Final = (b"eyJ", base64.urlsafe_b64encode(b"https://kafka.").rstrip(b"=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How an agent authenticates.
+    """How an agent authenticates."""
 
-    Attributes:
-        listener: the brokers' listener.
-        settings: the `kafka` settings for it.
-        secret: the setting, or the environment variable, that is secret.
-        variables: the agent's environment variables.
-        also_secret: other values that are secret.
-    """
-
-    listener: str
-    settings: Mapping[str, str]
-    secret: str
-    variables: Mapping[str, str] = field(default_factory=dict)
-    also_secret: tuple[str, ...] = ()
+    listener: str  # the brokers' listener
+    settings: Mapping[str, str]  # the `kafka` settings for it
+    secret: str  # the setting, or the environment variable, that is secret
+    variables: Mapping[str, str] = field(default_factory=dict)  # the agent's environment variables
+    also_secret: tuple[str, ...] = ()  # other values that are secret
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -154,7 +144,7 @@ class Talkative(AgentProcess):
     """An agent that logs at debug level in either format; its port is fixed, because console logs are not parsed."""
 
     def __init__(self, bootstrap: str, *, config: Path, group: str, log: Path, form: str) -> None:
-        port = _free_port()
+        (port,) = free_ports(1)
         self._address = f"http://127.0.0.1:{port}"
         settings = {"log.format": form, "log.level": "debug", "web.port": port}
         super().__init__(bootstrap, groups=[group], log=log, settings=settings, config=config)
@@ -163,12 +153,6 @@ class Talkative(AgentProcess):
         """Status and text of one page."""
         self._url = self._address
         return super().get(path)
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def _command(written: Written, config: Path, *command: str) -> int:
@@ -203,19 +187,10 @@ def test_no_secret_can_be_read_anywhere(
     with ExitStack() as stack:
         log = tmp_path / "let-in.log"
         agent = stack.enter_context(Talkative(bootstrap, config=config, group=group, log=log, form=form))
-        member = MemberSettings(
-            bootstrap=secured.cluster.bootstrap,
-            group=group,
-            topics=(TOPIC,),
-            client_id="member",
-            rack="rack-a",
-            assignors=("range",),
-            properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
-        )
         agent.wait_role("waiting")
-        running = stack.enter_context(Member.on("confluent", member))
+        running = stack.enter_context(member(secured.cluster, group, "a"))
         wait_until(lambda: bool(running.owned), "the member has partitions")
-        agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
+        agent.wait_inside()
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         written.collect(agent)
         assert _command(written, config, "plan", group) == 0
@@ -233,7 +208,7 @@ def test_no_secret_can_be_read_anywhere(
     misspelt = _config(tmp_path, own, bootstrap, form, **{"sasl.mechanism": "NONSENSE", "ssl.ca.location": "/nowhere"})
     assert _command(written, misspelt, "plan", group) in (1, 2)
 
-    nobody = f"127.0.0.1:{_free_port()}"
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
     config = _config(tmp_path, own, nobody, form)
     with Talkative(nobody, config=config, group=group, log=tmp_path / "away.log", form=form) as away:
         away.wait(lambda: b"kafka-unreachable" in away.log.read_bytes(), "it says that nobody answers")

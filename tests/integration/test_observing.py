@@ -43,7 +43,7 @@ def _observed(agent: AgentProcess, scenario: Scenario) -> str:
     status, page = agent.get("/readyz")
     assert status == 503
     assert json.loads(page)["wrong"] == {f"group {scenario.group}": f"observing: {reason}"}
-    refused = json.loads(agent.get("/v1/events?kind=role")[1])["events"][0]
+    refused = agent.json("/v1/events?kind=role")["events"][0]
     assert (refused["action"], refused["detail"]) == ("observing", reason)
     return reason
 

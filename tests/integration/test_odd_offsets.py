@@ -10,14 +10,14 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaPythonPartition
 
-from lab.sandbox.admin import wait_until
+from lab.sandbox.admin import wait_for, wait_until
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.feeder import Feeder
+from lab.sandbox.group_client import GroupClient
 from samerack.traffic.snapshot import TrafficSnapshot, Uncounted
 from tests.integration.poller import Poller, named
 from tests.integration.test_traffic import member
@@ -130,16 +130,10 @@ def test_two_applications_with_one_group_id_count_once(case: Case) -> None:
 
 def test_offsets_that_a_tool_writes_are_not_read(case: Case) -> None:
     """MirrorMaker 2 and others copy offsets into groups that have no members."""
-    client = AdminClient({"bootstrap.servers": case.bootstrap, "log_level": 0})
+    client = GroupClient(case.bootstrap, case.group)
 
     def copy(offset: int) -> None:
-        asked = ConsumerGroupTopicPartitions(case.group, [TopicPartition(case.topic, 0, offset)])
-
-        def is_copied() -> bool:
-            done = client.alter_consumer_group_offsets([asked])[case.group].result()
-            return all(one.error is None for one in done.topic_partitions)
-
-        wait_until(is_copied, "the offset is copied")  # the coordinator may not know the topic yet
+        wait_for(lambda: client.set_offsets({(case.topic, 0): offset}), "the offset is copied")
 
     copy(5_000)
     case.poller.until(lambda seen: bool(seen.groups))
@@ -185,9 +179,8 @@ def test_a_group_that_no_broker_lists_goes_on_from_its_commits(
         with Feeder(cluster.bootstrap, feeds):
             poller.until(lambda _: poller.records(group) > 0)
         begun = poller.at_rest(reader, group)
-        read = _last_read(reader.last_read((placed, number)) for number in range(6))
-        client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        coordinator = client.describe_consumer_groups([group])[group].result().coordinator.id
+        read = sum(reader.last_read((placed, number)) for number in range(6))
+        coordinator = GroupClient(cluster.bootstrap, group).describe(timeout=10.0).coordinator.id
 
         def is_listed(seen: TrafficSnapshot) -> bool:
             return all(f"broker {coordinator}" not in gap.where for gap in seen.gaps)
@@ -199,9 +192,5 @@ def test_a_group_that_no_broker_lists_goes_on_from_its_commits(
             cluster.start_broker(coordinator)
             poller.until(is_listed)
         ended = poller.at_rest(reader, group)
-        everything = _last_read(reader.last_read((placed, number)) for number in range(6)) - read
+        everything = sum(reader.last_read((placed, number)) for number in range(6)) - read
     assert 0.98 * everything <= ended.records - begun.records <= everything
-
-
-def _last_read(offsets: Iterator[int]) -> int:
-    return sum(offsets)

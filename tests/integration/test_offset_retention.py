@@ -12,7 +12,7 @@ from lab.sandbox.admin import wait_until
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.members.lines import Partition
-from tests.integration.guest import committed, leave_all, place, set_offsets, wait_watching, write
+from tests.integration.guest import leave_all, place, set_offsets, wait_watching, write
 from tests.integration.scenario import A, Scenario
 
 pytestmark = [pytest.mark.own_cluster, pytest.mark.extended]
@@ -60,13 +60,13 @@ def test_offsets_older_than_retention_survive_the_last_consumer(scenario: Scenar
     agent.wait_role("leading")
     old = time.monotonic() + _RETENTION_SECONDS
     wait_until(lambda: time.monotonic() > old, "the commits are old", timeout=2 * _RETENTION_SECONDS, pause=1.0)
-    assert [len(committed(one)) for one in (scenario, other)] == [_PARTITIONS, _PARTITIONS]
+    assert [len(one.asked.offsets()) for one in (scenario, other)] == [_PARTITIONS, _PARTITIONS]
     for one in (scenario, other):
         leave_all(one)
         write(one, _PARTITIONS)
     checked = time.monotonic() + 5 * _CHECK_SECONDS
     wait_until(lambda: time.monotonic() > checked, "offsets were checked several times", pause=0.5)
-    kept = [len(committed(one)) for one in (scenario, other)]
+    kept = [len(one.asked.offsets()) for one in (scenario, other)]
     for one in (scenario, other):
         one.join("confluent", A, auto_offset_reset="latest", enable_auto_commit="false")
         one.wait_settled()

@@ -1,6 +1,6 @@
-"""The page in a real Chromium: how it looks, its use by keyboard, and that it loads nothing from elsewhere.
+"""The agent's page and the fleet's report in a real Chromium: how they look, and that they load nothing from elsewhere.
 
-tests/unit/agent/test_page_content.py has what it says.
+tests/unit/agent/test_page_content.py has what the page says.
 
 PAGE_SCREENSHOTS names a folder for screenshots.
 """
@@ -23,9 +23,11 @@ from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
 from samerack.agent.web.server import WebServer, application
 from samerack.agent.web.tables import GROUPS_SHOWN
+from samerack.pipeline.report.page import page
 from samerack.reporting.report_service import ReportService
 from tests.integration.browser import ENTER, TAB, Browser
 from tests.unit.agent.measured import busy, busy_events, busy_history, reports, snapshot
+from tests.unit.pipeline.reports import empty, report
 
 _TEXTS = """
 return [...document.querySelectorAll("main *")].filter(e => e.childElementCount == 0 && e.textContent.trim())
@@ -200,3 +202,35 @@ def test_nothing_comes_from_outside(browser: Browser, url: str) -> None:
         assert all(name.startswith((url, "data:")) for name in names)
         assert browser.run("return document.scripts.length") == 0
     assert browser.complaints() == []
+
+
+# the report of the fleet, which is one file
+
+
+@pytest.fixture(params=["full", "empty"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A full report, and one with almost no content."""
+    path = tmp_path / f"{request.param}.html"
+    path.write_text(page(report() if request.param == "full" else empty()), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_the_report_can_be_read_everywhere(browser: Browser, file: Path, size: str, dark: bool) -> None:  # noqa: FBT001 - a table
+    """It does not scroll sideways, has enough contrast (WCAG AA), and shows each plot once with legible text."""
+    browser.set_view(width=_WIDTHS[size], dark=dark)
+    browser.open(file.as_uri())
+    draw(browser, f"report-{file.stem}-{size}-{'dark' if dark else 'light'}")
+    assert browser.run(_SCROLLS_SIDEWAYS) <= 0
+    assert browser.run(_LOW_CONTRAST) == []
+    shown = browser.run(
+        "return [...document.querySelectorAll('figure svg')].filter(s => s.getBoundingClientRect().width)"
+        ".map(s => [s.getAttribute('class'), Math.min(...[...s.querySelectorAll('text')]"
+        ".map(t => t.getBoundingClientRect().height))])"
+    )
+    assert len(shown) == browser.run("return document.querySelectorAll('figure').length")
+    assert {kind for kind, _ in shown} == {size}
+    assert all(height >= 11 for _, height in shown)
+    ground = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") is not dark

@@ -6,7 +6,6 @@ the open one. The expected result of each row is read from the page.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
@@ -204,9 +203,7 @@ class Observed:
 
     def found(self) -> set[str]:
         """What `samerack verify` reports as not allowed for the running agent."""
-        started = self.agent.events("started")[-1]
-        port = started["url"].removesuffix("/metrics").rpartition(":")[2]
-        verdict = _asked("verify", "-s", f"web.port={port}")
+        verdict = _asked("verify", "-s", f"web.port={self.agent.port}")
         return {one["where"].split()[0] for one in verdict["findings"] if one["code"] == "not-allowed"}
 
     def logged(self) -> str:
@@ -271,7 +268,7 @@ def test_the_commands_of_the_page_allow_what_its_table_lists(
     seen = _see(cluster, tmp_path, opened, leads=True)
     agent = seen.agent
     agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=GROUP) is not None, "bytes are measured")
-    report = json.loads(agent.get("/v1/traffic")[1])
+    report = agent.json("/v1/traffic")
     (group,) = report["groups"]
     assert agent.role() == "leading"
     assert group["wire_bytes"] > 0
@@ -296,8 +293,7 @@ def test_who_may_lead_no_more_makes_room(
     agent = seen.agent
     _forbid(acls, {("group", GROUP, "READ")})
     agent.wait_role("outside")
-    (group,) = json.loads(agent.get("/v1/status")[1])["groups"]
-    assert "READ" in group["trouble"]
+    assert "READ" in agent.group_status()["trouble"]
     assert agent.get("/readyz")[0] == 503
     seen.wait_read()
     wait_until(lambda: sum(len(member.owned) for member in seen.members) == 3, "the group leads itself")
@@ -305,7 +301,7 @@ def test_who_may_lead_no_more_makes_room(
     retries = [event["retry_seconds"] for event in agent.events("failed", kind="refused")]
     assert retries[0] == 2
     _allow(acls, {("group", GROUP, "READ")})
-    agent.wait(lambda: agent.role() in ("leading", "following"), "it is back", timeout=120)
+    agent.wait_inside(timeout=120)
     agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready")
     seen.wait_read()
 

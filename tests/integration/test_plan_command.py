@@ -7,7 +7,7 @@ import pytest
 
 from lab.sandbox.commands import samerack, samerack_json
 from lab.sandbox.members.lines import Partition
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.scenario import INTERLEAVED, Scenario
 
 _RACKS = "racks.client_ids={'*-rack-a': rack-a, '*-rack-b': rack-b, '*-rack-c': rack-c}"
 
@@ -33,8 +33,7 @@ def test_a_plan_shows_what_members_have(scenario: Scenario, *, led: bool) -> Non
     """Partitions per member equal those that the members report; cross-rack partitions equal those by metadata."""
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent() if led else None
-    for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
-        scenario.join(client, rack)
+    scenario.join_each("kafka-python", "aiokafka", "kafka-python")
     if agent is not None:
         scenario.wait_led(agent, cross_rack=0)
     scenario.wait_settled()
@@ -69,8 +68,7 @@ def test_a_plan_shows_what_members_have(scenario: Scenario, *, led: bool) -> Non
 def test_members_without_racks_are_unknown_and_not_0_percent(scenario: Scenario) -> None:
     """Without settings of racks nothing is known of clients that send none: null, unknown in words, and the cure."""
     scenario.lay_out(INTERLEAVED)
-    for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
-        scenario.join(client, rack)
+    scenario.join_each("kafka-python", "aiokafka", "kafka-python")
     scenario.wait_settled(cross_rack=None)
     asked = ("plan", scenario.group, "-b", scenario.cluster.bootstrap)
     answer, shown = samerack_json(*asked, "--json"), samerack(*asked).stdout

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from lab.sandbox.agent_process import AgentProcess
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
+from tests.integration.scenario import Scenario, holds_for
 
 _QUIET_SECONDS = 3.0
 
 
-def _led(scenario: Scenario, **settings: Any) -> AgentProcess:
-    """Start an agent that leads three members, with all partitions read in rack."""
-    scenario.lay_out(INTERLEAVED)
-    agent = scenario.waiting_agent(**settings)
-    for rack in (A, B, C):
-        scenario.join("confluent", rack)
-    scenario.wait_led(agent, cross_rack=0)
-    return agent
-
-
-def _swap(scenario: Scenario, first: int, second: int) -> None:
-    """Swap the racks of two partitions."""
-    placed = scenario.admin.replicas([scenario.topic])
-    there, here = (placed[scenario.topic, number].replicas for number in (second, first))
-    scenario.admin.move_replicas({(scenario.topic, first): there, (scenario.topic, second): here}, elect=False)
-
-
 def _policy(agent: AgentProcess) -> dict[str, Any]:
-    (group,) = json.loads(agent.get("/v1/policy")[1])["groups"]
-    assert isinstance(group, dict)
-    return group
+    (group,) = agent.json("/v1/policy")["groups"]
+    return dict(group)
 
 
 @pytest.mark.promise(
@@ -41,9 +22,9 @@ def _policy(agent: AgentProcess) -> dict[str, Any]:
 )
 def test_who_proposes_triggers_nothing_and_plans_what_others_begin(scenario: Scenario) -> None:
     """In mode `propose` a swap of replicas is proposed once and counted; a member's restart leads to the best plan."""
-    agent = _led(scenario, policy__mode="propose")
+    agent = scenario.led("confluent", "confluent", "confluent", policy__mode="propose")
     before = scenario.rebalances()
-    _swap(scenario, 0, 1)
+    scenario.swap()
 
     def proposals() -> float | None:
         return agent.metric("samerack_proposals_total", group=scenario.group, reason="racks-changed")

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from lab.sandbox.admin import wait_until
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
+from tests.integration.scenario import INTERLEAVED, Scenario, holds_for
 
 
 def _write(file: Path, **settings: Any) -> None:
@@ -26,8 +26,7 @@ def test_groups_are_added_and_removed_without_a_rebalance_of_the_others(
     agent = scenario.agent(groups=(), config=file, election__group=f"samerack-{scenario.group}")
     agent.wait_role("waiting", scenario.group)
     for one in (scenario, other):
-        for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
-            one.join(client, rack)
+        one.join_each("java", "confluent", "aiokafka")
         one.wait_settled()
     agent.wait_role("leading", scenario.group)
     scenario.wait_settled(cross_rack=0)

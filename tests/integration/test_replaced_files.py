@@ -75,7 +75,7 @@ def test_replaced_certificates_lose_no_record(tmp_path: Path) -> None:
                 timeout=_LIMIT,
             )
             agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready", timeout=_LIMIT)
-            agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group", timeout=_LIMIT)
+            agent.wait_inside(timeout=_LIMIT)
 
         publishes()
         _put(tmp_path, authorities[1].issue("agent"))

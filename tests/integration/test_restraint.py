@@ -11,7 +11,7 @@ from lab.sandbox.agent_process import AgentProcess
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.values import Subscription
 from tests.integration.raw_member import RawMember
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
+from tests.integration.scenario import INTERLEAVED, Scenario, holds_for
 
 _STAYS_SECONDS = 15.0
 _EVENTS = 6
@@ -22,14 +22,12 @@ def test_a_group_whose_members_are_busy_is_not_rebalanced_for_racks(scenario: Sc
     """Members that work for seconds on each poll join late: the decision says so, and the group reads on as it is."""
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent(policy__max_pause_seconds=0.5)
-    for rack in (A, B, C):
-        scenario.join("kafka-python", rack, busy_seconds="8")
+    scenario.join_each("kafka-python", "kafka-python", "kafka-python", busy_seconds="8")
     scenario.wait_led(agent, cross_rack=0)
     scenario.redeploy(scenario.participants[0])
     scenario.wait_settled(cross_rack=0)
     rebalances = scenario.rebalances()
-    first, second = (scenario.admin.replicas([scenario.topic])[scenario.topic, number].replicas for number in (0, 1))
-    scenario.admin.move_replicas({(scenario.topic, 0): second, (scenario.topic, 1): first})
+    scenario.swap()
     agent.wait(
         lambda: bool(agent.events("decision", reason="pause-too-long")), "the decision has the pause as its reason"
     )
@@ -72,7 +70,6 @@ def _ends_at_errors(scenario: Scenario) -> RawMember:
     return RawMember(
         scenario.cluster.bootstrap,
         group=scenario.group,
-        protocol="range",
         metadata=encode_subscription(Subscription(version=3, topics=(scenario.topic,))),
         deals=tuple((scenario.topic, number) for number in range(len(INTERLEAVED))),
         ends_at_errors=True,
@@ -81,7 +78,7 @@ def _ends_at_errors(scenario: Scenario) -> RawMember:
 
 def _wait_read(scenario: Scenario, agent: AgentProcess, members: list[RawMember]) -> None:
     """Wait until each member has its half, beside the agent, and none has ended."""
-    agent.wait(lambda: agent.role() in ("following", "leading"), "the agent is in the group")
+    agent.wait_inside()
     wait_until(lambda: [len(one.assigned) for one in members] == [len(INTERLEAVED) // 2] * 2, "both have their half")
     assert not any(one.has_ended for one in members)
     assert scenario.agent_member() is not None
@@ -93,8 +90,7 @@ def test_a_leader_that_deals_to_everyone_is_left_at_once(scenario: Scenario) -> 
     From their first generation on the agent leads the same members without harm.
     """
     scenario.lay_out(INTERLEAVED)
-    for rack in (A, B, C):
-        scenario.join("kafka-python", rack, assignor="roundrobin-to-everyone")
+    scenario.join_each("kafka-python", "kafka-python", "kafka-python", assignor="roundrobin-to-everyone")
     scenario.wait_settled()
     before = scenario.rebalances()
     agent = scenario.agent(leading__allow_roundrobin_v0=True)
@@ -105,11 +101,8 @@ def test_a_leader_that_deals_to_everyone_is_left_at_once(scenario: Scenario) -> 
     after = scenario.rebalances()
     assert after <= before + _EVENTS * 2, "it came, and it left"
     assert holds_for(_STAYS_SECONDS, lambda: scenario.agent_member() is None and scenario.rebalances() == after)
-    stopped = list(scenario.participants)
-    for one in stopped:
-        scenario.leave(one)
+    scenario.leave_all()
     agent.wait_role("waiting")
-    for one in stopped:
-        scenario.join("kafka-python", one.rack, assignor="roundrobin-to-everyone")
+    scenario.join_each("kafka-python", "kafka-python", "kafka-python", assignor="roundrobin-to-everyone")
     scenario.wait_led(agent, cross_rack=0)
     scenario.finish()

@@ -6,14 +6,14 @@ import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.members.lines import MemberSettings
-from tests.integration.pods import Container, Pods, logged, shown, wait_ready
+from tests.integration.pods import Container, Pods, logged, role, shown, wait_ready
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _NEAR: Final = {A: {0, 3}, B: {1, 4}, C: {2, 5}}
 """The partitions of INTERLEAVED by rack."""
 
 
-def _pod(pods: Pods, scenario: Scenario, client: str, rack: str, role: str) -> tuple[Container, Container]:
+def _pod(pods: Pods, scenario: Scenario, client: str, rack: str, wanted: str) -> tuple[Container, Container]:
     """Start a sidecar with a rack, first as native sidecars are, and a consumer without one in the same pod.
 
     The consumer starts once the sidecar has its role: the first of a group has to be elected before it can lead.
@@ -29,7 +29,7 @@ def _pod(pods: Pods, scenario: Scenario, client: str, rack: str, role: str) -> t
         },
     )
     wait_ready(sidecar)
-    wait_until(lambda: _role(sidecar) == role, f"the sidecar in {rack} is {role}", timeout=30)
+    wait_until(lambda: role(sidecar, scenario.group) == wanted, f"the sidecar in {rack} is {wanted}", timeout=30)
     settings = MemberSettings(
         bootstrap=pods.bootstrap,
         group=scenario.group,
@@ -48,18 +48,13 @@ def _given(scenario: Scenario) -> dict[str, set[int]]:
     return {client_id[-len(A) :]: {number for _, number in partitions} for client_id, partitions in given.items()}
 
 
-def _role(sidecar: Container) -> str:
-    lines = [line for line in shown(sidecar, "/metrics").splitlines() if line.startswith("samerack_group_role{")]
-    return next((line.split('role="')[1].split('"')[0] for line in lines), "unknown")
-
-
 @pytest.mark.timeout(240)
 def test_sidecars_report_to_the_one_that_leads(pods: Pods, scenario: Scenario) -> None:
     """Each member reads in its own rack without sending it; after the leading pod is killed, another leads as well."""
     scenario.lay_out(INTERLEAVED)
     running = [
-        _pod(pods, scenario, client, rack, role)
-        for client, rack, role in (
+        _pod(pods, scenario, client, rack, wanted)
+        for client, rack, wanted in (
             ("kafka_python", A, "waiting"),
             ("confluent", B, "standby"),
             ("kafka_python", C, "standby"),
@@ -67,15 +62,15 @@ def test_sidecars_report_to_the_one_that_leads(pods: Pods, scenario: Scenario) -
     ]
     sidecars = {rack: sidecar for rack, (sidecar, _) in zip((A, B, C), running, strict=True)}
     wait_until(lambda: _given(scenario) == _NEAR, "everybody reads near", timeout=60)
-    leading = next(rack for rack, sidecar in sidecars.items() if _role(sidecar) == "leading")
-    assert sorted(map(_role, sidecars.values())) == ["leading", "standby", "standby"]
+    leading = next(rack for rack, sidecar in sidecars.items() if role(sidecar, scenario.group) == "leading")
+    assert sorted(role(one, scenario.group) for one in sidecars.values()) == ["leading", "standby", "standby"]
     assert 'samerack_members_without_rack{group="' + scenario.group + '"} 0.0' in shown(sidecars[leading], "/metrics")
     assert logged(sidecars[leading], "elected")[-1]["hosts"] == 3
 
     for container in running[(A, B, C).index(leading)]:
         container.kill()
     left = {rack: sidecar for rack, sidecar in sidecars.items() if rack != leading}
-    wait_until(lambda: "leading" in map(_role, left.values()), "another leads", timeout=60)
+    wait_until(lambda: "leading" in [role(one, scenario.group) for one in left.values()], "another leads", timeout=60)
     wait_until(
         lambda: len(_given(scenario)) == 2 and all(_given(scenario)[rack] >= _NEAR[rack] for rack in left),
         "the two that are left read near what they can",

@@ -24,8 +24,7 @@ from lab.sandbox.feeder import Feeder
 from lab.sandbox.jvm import KAFKA_VERSION
 from lab.sandbox.processes import end
 from lab.sandbox.settings import free_ports
-from lab.sandbox.streams import CLASS, StreamsApplication
-from lab.sandbox.streams_output import compare
+from lab.sandbox.streams import CLASS, StreamsApplication, compare
 from tests import effort
 from tests.clouds.http_server import Answer, Asked, Server
 
@@ -214,7 +213,7 @@ def test_kafka_streams_3_9_takes_its_tasks(scenario: Scenario) -> None:
 
 def _is_planned_in_rack(agent: AgentProcess, *, clients: int) -> bool:
     """Whether the last plan of the application on 3.9 has these clients, crosses no rack, and is in use."""
-    statuses: list[dict[str, Any]] = json.loads(agent.get("/v1/streams")[1])["applications"]
+    statuses: list[dict[str, Any]] = agent.json("/v1/streams")["applications"]
     return any(
         (status["application"], plan["clients"], plan["sources_after"], status["trouble"]) == (_FORMER, clients, 0, "")
         for status in statuses

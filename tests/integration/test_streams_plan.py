@@ -20,6 +20,7 @@ from lab.sandbox.feeder import Feeder
 from lab.sandbox.jvm import BROKER_VERSION
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
+from lab.sandbox.streams import runs
 from tests.docs import Command, blocks
 from tests.integration.scenario import IN_TWO_RACKS
 
@@ -108,7 +109,7 @@ def applications(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPath
                 made.members.append(stack.enter_context(Member.on("java-streams", settings)))
             # one protocol after the other: six JVMs that start at once leave the other tests no processor
             for running in made.members:
-                running.wait(lambda running=running: _runs(running), "it runs")  # type: ignore[misc]  # the default binds it
+                running.wait(lambda running=running: runs(running), "it runs")  # type: ignore[misc]  # the default binds it
         yield started
 
 
@@ -118,10 +119,6 @@ def application(request: pytest.FixtureRequest, applications: Applications) -> A
     if request.param not in applications:
         pytest.skip("brokers assign no Streams groups before Kafka 4")
     return applications[request.param]
-
-
-def _runs(member: Member) -> bool:
-    return [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
 
 
 def test_a_live_application_is_planned(application: Application, admin: Admin, request: pytest.FixtureRequest) -> None:

@@ -15,15 +15,10 @@ from samerack.agent.supervisor.watchdog import MAX_RESTARTS
 from tests.integration.scenario import Scenario, holds_for
 
 
-def _worker(agent: AgentProcess) -> psutil.Process:
-    """The agent's worker process."""
-    return psutil.Process(agent.events("started")[-1]["process"])
-
-
 def _back(agent: AgentProcess, died: psutil.Process) -> None:
     """Wait until another worker leads."""
     wait_until(lambda: len(agent.events("started")) > 1 and agent.role() == "leading", "a new worker leads")
-    assert _worker(agent).pid != died.pid
+    assert agent.worker().pid != died.pid
 
 
 @pytest.mark.promise(
@@ -32,7 +27,7 @@ def _back(agent: AgentProcess, died: psutil.Process) -> None:
 def test_a_killed_worker_is_replaced(scenario: Scenario) -> None:
     """After a kill in a stable group, the next worker leads the same generation, without a rebalance."""
     agent = scenario.led(web__port=free_ports(1)[0], leading__session_timeout_seconds=60)
-    before, worker = scenario.rebalances(), _worker(agent)
+    before, worker = scenario.rebalances(), agent.worker()
     killed = time.monotonic()
     worker.kill()
     _back(agent, worker)
@@ -46,7 +41,7 @@ def test_one_that_dies_again_and_again_only_observes(scenario: Scenario) -> None
     """After too many deaths the supervisor leaves the groups by member id; a worker that joins none still measures."""
     agent = scenario.led(web__port=free_ports(1)[0], supervisor__restart_window_seconds=600)
     for restarts in range(1, MAX_RESTARTS + 1):
-        _worker(agent).kill()
+        agent.worker().kill()
         wait_until(lambda: len(agent.events("worker-died")) == restarts, "the death is seen")  # noqa: B023 - waited for here
         wait_until(lambda: len(agent.events("started")) == restarts + 1, "another works")  # noqa: B023 - see above
         if restarts == 1:
@@ -63,7 +58,7 @@ def test_one_that_cannot_start_leaves_its_groups(scenario: Scenario) -> None:
     """If no worker can start, the supervisor leaves the group for the dead one long before its session ends."""
     [port] = free_ports(1)
     agent = scenario.led(web__port=port, leading__session_timeout_seconds=60)
-    worker = _worker(agent)
+    worker = agent.worker()
     agent.pause()  # so that the port can be taken before the next worker opens it
     worker.kill()
     with _taken(port):

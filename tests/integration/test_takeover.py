@@ -6,14 +6,13 @@ import json
 import subprocess
 from typing import Any
 
-import psutil
 import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.commands import SAMERACK
 from lab.sandbox.settings import free_ports
-from tests.integration.scenario import A, B, C, Scenario, now_ms
+from tests.integration.scenario import Scenario, now_ms
 
 SPREAD = ((2,), (3,), (1,), (2,), (3,), (1,))
 """Brokers by partition: roundrobin, with members in the order of racks, reads none of them in rack."""
@@ -27,8 +26,7 @@ _ANSWER_SECONDS = 120.0
 def _following(scenario: Scenario, client: str, **settings: Any) -> AgentProcess:
     """A group of three members on this client that reads across racks, and an agent in it that follows."""
     scenario.lay_out(SPREAD)
-    for rack in (A, B, C):
-        scenario.join(client, rack, assignor="roundrobin")
+    scenario.join_each(client, client, client, assignor="roundrobin")
     scenario.wait_settled()
     agent = scenario.agent(leading__takeover_wait_seconds=_PATIENT, **settings)
     agent.wait_role("following")
@@ -74,7 +72,7 @@ def test_a_running_group_is_taken_over(scenario: Scenario) -> None:
 def test_killed_while_the_group_is_held(scenario: Scenario) -> None:
     """If the worker dies while the group is held, the supervisor removes the pending member: the pause is bounded."""
     agent = _following(scenario, "confluent", web__port=free_ports(1)[0])
-    worker = psutil.Process(agent.events("started")[-1]["process"])
+    worker = agent.worker()
     since = now_ms()
     asking = _asking(scenario, agent)
     # librdkafka's members need seconds to rejoin
@@ -87,5 +85,5 @@ def test_killed_while_the_group_is_held(scenario: Scenario) -> None:
     assert asking.returncode == 1
     assert pause < _HELD_PAUSE_SECONDS
     assert agent.events("leaves-for-worker")
-    agent.wait(lambda: agent.role() in ("leading", "following"), "another worker is in the group")
+    agent.wait_inside()
     scenario.finish()

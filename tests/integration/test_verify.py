@@ -14,7 +14,7 @@ from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.commands import samerack
 from lab.sandbox.contract import RACK_AWARE_SELECTOR, KafkaCluster
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.scenario import INTERLEAVED, Scenario
 
 _WINDOW_SECONDS: Final = 4
 _LONG_WINDOW_SECONDS: Final = 30
@@ -58,8 +58,7 @@ def test_a_sound_group_and_one_without_racks(scenario: Scenario, other: Scenario
     """Of two groups on the same brokers only the one whose clients send no rack has a finding, which costs money."""
     for one, client in ((scenario, "confluent"), (other, "kafka-python")):
         one.lay_out(INTERLEAVED)
-        for rack in (A, B, C):
-            one.join(client, rack)
+        one.join_each(client, client, client)
         one.wait_settled()
     code, verdict = verify(scenario.cluster, scenario.group)
     assert (codes(verdict), code) == ([], 0)
@@ -114,8 +113,7 @@ def test_follower_fetching_saves_its_price(tmp_path: Path) -> None:
         Scenario(cluster, admin, folder=tmp_path) as scenario,
     ):
         scenario.lay_out(_MOSTLY_SERVED_NEAR)
-        for rack in (A, B, C):
-            scenario.join("confluent", rack, auto_commit_interval_ms="500")
+        scenario.join_each("confluent", "confluent", "confluent", auto_commit_interval_ms="500")
         scenario.wait_settled()
         scenario.wait_read()
         _, before = verify(cluster, scenario.group, window=_LONG_WINDOW_SECONDS)

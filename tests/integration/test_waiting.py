@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.sandbox.admin import wait_until
-from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.scenario import INTERLEAVED, Scenario
 
 
 @pytest.mark.promise(
@@ -20,10 +20,9 @@ def test_a_new_group_of_a_pattern_is_led_from_the_first_generation(scenario: Sce
     agent.wait(lambda: bool(agent.events("elected")), "its first election, which itself takes a birth, is over")
     for one in (scenario, other):
         one.lay_out(INTERLEAVED)
-        for client, rack in (("java", A), ("confluent", B), ("kafka-python", C)):
-            one.join(client, rack)
+        one.join_each("java", "confluent", "kafka-python")
         one.wait_settled()
-        agent.wait(lambda group=one.group: agent.role(group) in ("leading", "following"), "the agent is in the group")  # type: ignore[misc]
+        agent.wait_inside(one.group)
         if agent.role(one.group) == "leading":
             break
     one.wait_settled(cross_rack=0)
@@ -32,31 +31,14 @@ def test_a_new_group_of_a_pattern_is_led_from_the_first_generation(scenario: Sce
     one.finish()
 
 
-def test_the_agent_leads_a_cooperative_group_from_the_first_generation(scenario: Scenario) -> None:
-    """Consumers that start in an empty group get their first assignment from the agent."""
-    scenario.lay_out(INTERLEAVED)
-    agent = scenario.waiting_agent()
-    assert scenario.agent_member() is None
-    assert agent.get("/readyz")[0] == 200
-    for client, rack in (("java", A), ("confluent", B), ("java", C)):
-        scenario.join(client, rack, assignor="cooperative-sticky")
-    scenario.wait_settled(cross_rack=0)
-    assert agent.role() == "leading"
-    assert agent.events("plan-sent")[0]["generation"] == 1
-    assert agent.events("role", now="following") == []
-    scenario.finish()
-
-
 @pytest.mark.promise("The agent leaves the group with its last consumer, and leads the next consumers.")
 def test_the_agent_leaves_with_the_last_consumer(scenario: Scenario) -> None:
     """After the last consumer has left, the group is Empty, as without an agent; the agent leads the next ones too."""
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent()
     for _ in range(2):
-        for client, rack in (("confluent", A), ("java", B)):
-            scenario.join(client, rack)
+        scenario.join_each("confluent", "java")
         scenario.wait_led(agent, cross_rack=2)
-        for one in tuple(scenario.participants):
-            scenario.leave(one)
+        scenario.leave_all()
         wait_until(lambda: scenario.describe().state.name == "EMPTY", "the group is empty")
         agent.wait_role("waiting")

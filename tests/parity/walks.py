@@ -1,56 +1,100 @@
 """Walks through random histories with our assignor and Kafka's of the same name, and counts the differences.
 
-Both assign each group of a history with the owners of our plans; Kafka's also assigns it with the owners of its own.
+In a history members join, leave and restart one after the other, and replicas move. It is a pure function of its seed:
+groups in the JSON format of `samerack assign`, whose members own no partitions. The walk through it sets what members
+own from the assignor's previous plan: both assign each group with the owners of our plans; Kafka's also assigns it with
+the owners of its own.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Int32Array, Problem
-from tests.parity.cases import Case
-from tests.parity.histories import random_history
+from tests.parity.cases import Case, random_case
 from tests.parity.plans import kafkas_plan, max_of_a_topic, ours, problem_of, rank
 
 if TYPE_CHECKING:
     from tests.parity.peer import Peer
 
 Owned: TypeAlias = dict[str, list[tuple[str, int]]]
+STEPS = 20
+
+
+def random_history(seed: int, assignor: str) -> list[Case]:
+    """The groups of a history, first a new one; a step adds one group, a rolling restart two for each member."""
+    dice = random.Random(seed)  # noqa: S311 - reproducible histories, not secrets
+    group = random_case(seed, assignor)
+    group["members"] = [member | {"owned": [], "generation": -1} for member in group["members"]]
+    groups = [group]
+    for _ in range(STEPS):
+        groups.extend(dice.choice(_CHANGES)(dice, groups[-1]))
+    return groups
+
+
+def _join(dice: random.Random, group: Case) -> Iterator[Case]:
+    like = dice.choice(group["members"])
+    yield group | {"members": [*group["members"], _renamed(dice, like) | {"instance_id": None}]}
+
+
+def _leave(dice: random.Random, group: Case) -> Iterator[Case]:
+    if len(group["members"]) > 1:
+        gone = dice.randrange(len(group["members"]))
+        yield group | {"members": group["members"][:gone] + group["members"][gone + 1 :]}
+
+
+def _restart(dice: random.Random, group: Case) -> Iterator[Case]:
+    """Each member in turn leaves and returns under another id."""
+    members = group["members"]
+    for number, member in enumerate(members):
+        others = members[:number] + members[number + 1 :]
+        if others:
+            yield group | {"members": others}
+        members = [*members[:number], _renamed(dice, member), *members[number + 1 :]]
+        yield group | {"members": members}
+
+
+def _move_replicas(dice: random.Random, group: Case) -> Iterator[Case]:
+    """Some partitions get replicas on other brokers."""
+    brokers = [broker["id"] for broker in group["brokers"]]
+    yield group | {
+        "topics": {
+            topic: [
+                dice.sample(brokers, min(len(brokers), max(1, len(replicas)))) if dice.random() < 0.1 else replicas
+                for replicas in partitions
+            ]
+            for topic, partitions in group["topics"].items()
+        }
+    }
+
+
+_CHANGES: tuple[Callable[[random.Random, Case], Iterator[Case]], ...] = (_join, _leave, _restart, _move_replicas)
+
+
+def _renamed(dice: random.Random, member: Case) -> Case:
+    return member | {"id": f"{member['id'].rsplit('-', 1)[0]}-{dice.randrange(10**9)}"}
 
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """Counts of plans.
+    """Counts of plans."""
 
-    Attributes:
-        plans: plans that were compared.
-        worse: ours is worse in (balance, cross-rack, moves) than Kafka's for the same group.
-        better: ours is better in them.
-        equal_lumpier: they are equal, and our largest count of a topic on one member exceeds Kafka's.
-        better_lumpier: ours is better, and its largest count exceeds Kafka's all the same.
-        ever_lumpier: our largest count exceeds that of a history with Kafka's assignor alone.
-        ever_less_lumpy: our largest count is smaller than that.
-        moves: partitions that our plans moved in total.
-        kafkas_moves: partitions moved in a history with Kafka's assignor alone.
-        cross_rack: partitions read across racks in all our plans.
-        kafkas_cross_rack: the same in a history with Kafka's assignor alone.
-        not_comparable: groups for which Kafka's plan was wrong; both continued from our plan.
-    """
-
-    plans: int = 0
-    worse: int = 0
-    better: int = 0
-    equal_lumpier: int = 0
-    better_lumpier: int = 0
-    ever_lumpier: int = 0
-    ever_less_lumpy: int = 0
-    moves: int = 0
-    kafkas_moves: int = 0
-    cross_rack: int = 0
-    kafkas_cross_rack: int = 0
-    not_comparable: int = 0
+    plans: int = 0  # plans that were compared
+    worse: int = 0  # ours is worse in (balance, cross-rack, moves) than Kafka's for the same group
+    better: int = 0  # ours is better in them
+    equal_lumpier: int = 0  # they are equal, and our largest count of a topic on one member exceeds Kafka's
+    better_lumpier: int = 0  # ours is better, and its largest count exceeds Kafka's all the same
+    ever_lumpier: int = 0  # our largest count exceeds that of a history with Kafka's assignor alone
+    ever_less_lumpy: int = 0  # our largest count is smaller than that
+    moves: int = 0  # partitions that our plans moved in total
+    kafkas_moves: int = 0  # partitions moved in a history with Kafka's assignor alone
+    cross_rack: int = 0  # partitions read across racks in all our plans
+    kafkas_cross_rack: int = 0  # the same in a history with Kafka's assignor alone
+    not_comparable: int = 0  # groups for which Kafka's plan was wrong; both continued from our plan
 
     def add(self, other: Walk) -> None:
         """Add another walk's counts."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -20,6 +20,7 @@ from unittest import mock
 import structlog
 from kafka import util
 from kafka.net import connection, selector
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from samerack.agent.leading import assigning, responsibility
 from samerack.agent.leading import leader as leader_module
@@ -27,24 +28,29 @@ from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading import parts as parts_module
 from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
 from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.leading.membership import Hold, Membership
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import client, connections, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
+from samerack.cluster.group_member import Assign, Joined
+from samerack.cluster.group_poller import GroupPoller
+from samerack.cluster.wire import Answer, Question
 from samerack.common.shared_threads import SharedThreads
 from samerack.events import EventLog
 from samerack.settings.all_settings import Settings
+from tests.simulator.broker import describe, find
 from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.loop import SimulatedConnections, VirtualLoop
-from tests.simulator.membership import ObservedMembership, polling
 from tests.simulator.place import RACKS, Watch
 from tests.simulator.process import Killed, Process, Signal
 
 GROUP: Final = "orders"
 _EPOCH: Final = 1_750_000_000.0
 _HAND_OVER_SECONDS: Final = 2.0
+_POLL_MS: Final = 500
 _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     assigning,
     connection,
@@ -79,6 +85,67 @@ def _metrics() -> Metrics:
 
 _DIAGNOSES: Final = Diagnoses()
 _DIAGNOSES.end_attempts = False  # as in an agent's process
+
+
+class ObservedMembership(Membership):
+    """The agent's real membership on a simulated process, observed."""
+
+    def __init__(self, client: Any, *, assign: Assign, **arguments: Any) -> None:
+        process: Process = client.net.process
+        self._process = process
+        super().__init__(client, assign=partial(_plan, process, assign), **arguments)
+
+    def trigger(self, reason: str) -> None:
+        """As the leader, trigger a rebalance with the next join."""
+        self._process.triggers(reason)
+        super().trigger(reason)
+
+    def nudge(self) -> None:
+        """As a follower, trigger a rebalance with the next join."""
+        self._process.triggers("nudge" if self.hold_state is Hold.NONE else "takeover")
+        super().nudge()
+
+
+def _plan(process: Process, assign: Assign, joined: Joined) -> dict[str, bytes]:
+    process.planned = joined.generation
+    if len(joined.members) > 1:  # alone, there is nothing to plan
+        process.spend(process.plan_ms)
+    return assign(joined)
+
+
+# the poller of groups: it runs on the timeline, and the model answers
+
+
+class _Wire:
+    """Answers at once, from the coordinator's current state."""
+
+    def __init__(self, process: Process) -> None:
+        self._network = process.network
+
+    def ask(self, questions: Sequence[Question], _seconds: float) -> Iterable[Answer]:
+        """The answers to some requests."""
+        return [Answer(question=one, response=self._response(one)) for one in questions]
+
+    def _response(self, question: Question) -> Any:
+        if isinstance(question.request, FindCoordinatorRequest):
+            return find(question.request, self._network)
+        return describe(question.request, self._network, question.broker)
+
+
+def polling(process: Process) -> GroupPoller:
+    """Start a poller on this process."""
+    wire: Any = _Wire(process)
+    poller = GroupPoller(wire, seconds=_POLL_MS / 1000)
+
+    def poll() -> None:
+        poller.poll_once()
+        process.host.later(_POLL_MS, poll, repeats=True)
+
+    process.host.later(0, poll, repeats=True)
+    return poller
+
+
+# an agent
 
 
 @contextmanager
@@ -177,9 +244,6 @@ def build(
 
         back_off.start = start
         inside.reporter.broke = lambda error, _pause: broke(error)
-        watch.listen(inside._wake.set)
-        if leadership is not None:
-            leadership.listen(inside._wake.set)
     finally:
         Process.current = before
     return leader

@@ -150,7 +150,7 @@ class Guest:
     def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
         """An agent backs off from a group for a while."""
         self._back_off[id(process)] = cause
-        if cause is Cause.PLANS_REJECTED and self._world.patterns and not self._world.faults:
+        if cause is Cause.PLANS_REJECTED and self._world.setting.patterns and not self._world.faults:
             self._fail("TakenForRejected", f"{agent.name} leaves because members have found topics")
 
     def leaves(self, agent: SupervisedAgent, process: Process, member_ids: Iterable[str]) -> None:

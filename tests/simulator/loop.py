@@ -166,11 +166,6 @@ class VirtualTransport:
         self._host = process.host
         self._end = BrokerEnd(process, broker, answer=self._answer, hang_up=self._hang_up)
 
-    @property
-    def last_activity(self) -> float:
-        """The current time, so that the connection is never idle."""
-        return self._loop.process.played() / 1000
-
     def set_protocol(self, protocol: Any) -> None:
         """Set the receiver of incoming data."""
         self._protocol = protocol

@@ -152,11 +152,6 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     "errors-end-it": ((leader.GroupLeader, "_turn", _turn), (PolledGroup, "poll", _poll)),
     # a failed DescribeGroups ends the turn, so that the agent does not join while the group waits for it
     "polls-end-turns": ((PolledGroup, "poll", _poll),),
-    # the agent sends plans that make the group's record too large, and stays in a group that it makes too large
-    "blind-to-size": (
-        (assigning, "too_large_reason", _always(be="")),
-        (admission, "too_large_reason", _always(be="")),
-    ),
     # every member of a sticky group is given user data
     "user-data-for-all": (
         (plan_members, "_repeats", _always(be=True)),

@@ -76,8 +76,7 @@ class World:
         self.consumers: list[Consumer] = []
         self.commits = Commits(self, _COMMIT_MS[setting.seed % len(_COMMIT_MS)])
         self.network.commits = self.commits.latest
-        self.patterns, self.faults = setting.patterns, False
-        """Whether clients find new topics, and whether requests or clients have been disturbed."""
+        self.faults = False  # whether requests or clients have been disturbed
         self.invariants = Invariants(self)
         self.coordinator.too_large = self.invariants.too_large
         self.coordinator.refused = self.invariants.guest.refused
@@ -188,7 +187,7 @@ class World:
             f"{kind}-{self._names}-{rack}",
             one_kind or KINDS[kind],
             rack=rack,
-            topics=tuple(self.place.topics) if self.patterns else (TOPIC,),
+            topics=tuple(self.place.topics) if self.setting.patterns else (TOPIC,),
             protocols=(protocol, "cooperative-sticky") if java else (protocol,),
         )
         self.consumers.append(consumer)
@@ -282,7 +281,7 @@ class World:
 
     def create_topic(self, milliseconds: int) -> None:
         """A topic is created; clients with patterns find it one after the other."""
-        if not self.patterns or len(self.place.topics) >= _MAX_TOPICS:
+        if not self.setting.patterns or len(self.place.topics) >= _MAX_TOPICS:
             return
         topic = next(name for name in (TOPIC, "t1", "t2", "t3") if name not in self.place.topics)
         self._create(topic, 3, milliseconds)
@@ -290,7 +289,7 @@ class World:
     def delete_topic(self, number: int, milliseconds: int, partitions: int) -> None:
         """A topic is deleted, and after a while created again with as many partitions as given; with 0 it is not."""
         topics = sorted(self.place.topics)
-        if len(topics) <= int(self.patterns):  # a pattern that matches nothing is another story
+        if len(topics) <= int(self.setting.patterns):  # a pattern that matches nothing is another story
             return
         topic = topics[number % len(topics)]
         del self.place.topics[topic]
@@ -310,7 +309,7 @@ class World:
         """Clients with patterns notice it one after the other, within this time."""
         self.invariants.excuse(what, milliseconds + 2 * self.slowest_ms())
         for one in self.consumers:
-            if one.host.alive and self.patterns:
+            if one.host.alive and self.setting.patterns:
                 one.host.later(self.random.randrange(milliseconds), partial(one.finds, topic))
         self.place.changed()
 

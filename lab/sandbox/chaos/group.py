@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
 from lab.sandbox.admin import Admin, wait_for, wait_until
 from lab.sandbox.chaos.setup import FEED_SECONDS, MemberSpec, Setup
@@ -164,30 +164,16 @@ class Group:
         """Return the last generation that a member has recorded."""
         return max((event.generation for member in self.present.values() for event in member.events), default=-1)
 
-    def coordinator_offsets(self) -> dict[Partition, int]:
-        """Return the offsets that the coordinator has; partitions without any are left out."""
-        client = self.asked.new()  # it gets an answer only while there is a coordinator
-        asked = [ConsumerGroupTopicPartitions(self.name)]
-        found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
-        return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
-
-    def note_offsets(self) -> None:
-        """Record in the history the offsets that the coordinator has."""
-        Recorder(self._operator).offsets("kept", self.coordinator_offsets())
+    def note_offsets(self) -> dict[Partition, int]:
+        """Record in the history the offsets that the coordinator has; return them."""
+        found = self.asked.offsets()
+        Recorder(self._operator).offsets("kept", found)
+        return found
 
     def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
-        """Set the offsets of the group, which must have no members, and records them in the history."""
-        wanted = [TopicPartition(*partition, at) for partition, at in sorted(offsets.items())]
-        client, asked = self.asked.new(), [ConsumerGroupTopicPartitions(self.name, wanted)]
-        answer = client.alter_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
-        for one in answer.topic_partitions:
-            if one.error is not None:
-                raise KafkaException(one.error)
+        """Set the offsets of the group, which must have no members, and record them in the history."""
+        self.asked.set_offsets(offsets)
         Recorder(self._operator).offsets("committed", offsets)
-
-    def _set_first_offsets(self) -> bool:
-        self.set_offsets({(self.name, number): 0 for number in range(len(self.setup.placed))})
-        return True
 
     def recent(self, since_ns: int) -> History:
         """Return the history since a time, which must not be before that of an earlier call."""
@@ -250,7 +236,8 @@ class Group:
         self._admin.create_topic(self.name, self.setup.placed)
         self._feeder.__enter__()
         if self.setup.idle:  # the coordinator may not know the topic yet
-            wait_until(self._set_first_offsets, f"the offsets of {self.name} are set")
+            first = {(self.name, number): 0 for number in range(len(self.setup.placed))}
+            wait_for(lambda: self.set_offsets(first), f"the offsets of {self.name} are set")
         for spec in self.specs:
             self.start(spec)
         return self

@@ -56,17 +56,15 @@ def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
 
 
 def check(group: Group, left: float, *, seconds: float = TOOL_SECONDS) -> list[str]:
-    """Wait until the group is empty, records its offsets, and set them to their values, as tools reset offsets."""
-    violations = wait_empty(group, left, seconds=seconds)
-    group.note_offsets()
-    return [*violations, *_set(group, group.coordinator_offsets())]
+    """Wait until the group is empty, record its offsets, and set them to their values, as tools reset offsets."""
+    return [*wait_empty(group, left, seconds=seconds), *_set(group, group.note_offsets())]
 
 
 def delete(group: Group) -> list[str]:
     """Delete the group, as `kafka-consumer-groups.sh --delete` does, and set its offsets again."""
-    client, offsets = group.asked.new(), group.coordinator_offsets()
+    offsets = group.asked.offsets()
     try:
-        client.delete_consumer_groups([group.name], request_timeout=10.0)[group.name].result()
+        group.asked.delete()
     except KafkaException as error:
         return [f"{group.name} cannot be deleted: {error}; it is {group.described()}"]
     return _set(group, offsets)

@@ -16,8 +16,7 @@ from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.chaos import guests
 from lab.sandbox.chaos.agents import ACTIVE, PRESENT, Agents
 from lab.sandbox.chaos.group import Group, now_ns
-from lab.sandbox.chaos.means import Means
-from lab.sandbox.chaos.network import Network
+from lab.sandbox.chaos.means import Means, Network
 from lab.sandbox.chaos.setup import IDLE, SETUPS
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.errors import SandboxError

@@ -1,6 +1,6 @@
 """Computes what a group read from the lines of all its members: records read twice, missing records, and pauses."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -64,13 +64,3 @@ def longest_pauses(events: Iterable[Event], *, since_ms: int, until_ms: int) -> 
         seen.sort()
         pauses[partition] = max(later - earlier for earlier, later in pairwise(seen)) / 1000
     return pauses
-
-
-def owned_twice(owned: Mapping[str, frozenset[Partition]]) -> frozenset[Partition]:
-    """Return the partitions that more than one member has, given what each has."""
-    seen: set[Partition] = set()
-    twice: set[Partition] = set()
-    for partitions in owned.values():
-        twice |= seen & partitions
-        seen |= partitions
-    return frozenset(twice)
