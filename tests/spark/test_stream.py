@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DAY = date(2025, 11, 1)
 MAX_IN_A_MINUTE = 60 * BYTES_PER_SECOND
 ODD = "longer than 1000 characters, or with control characters"
+FIELD = "a field is missing, or of the wrong type"
 NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark gives times without a zone; the session's is UTC
 
 
@@ -160,11 +162,11 @@ def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> Non
         state(1, at=-1): "at: negative",
         state(1, kind="new"): "kind: unknown",
         state(1, racks=[None]): "racks: one is null",
-        state(1, members=[{**member, "rack": None}]): "members: one lacks a field",
-        state(1, topics=[{"name": "clicks"}]): "topics: one lacks a field",
-        state(1, planning={"by_bytes": True, "max_skew": 0}): "planning: lacks a field",
+        state(1, members=[{**member, "rack": None}]): f"members: {FIELD}",
+        state(1, topics=[{"name": "clicks"}]): f"topics: {FIELD}",
+        state(1, planning={"by_bytes": True, "max_skew": 0}): f"planning: {FIELD}",
         state(1, planning=None): None,
-        state(1, rack_aware_fetch="perhaps"): "a field within members or topics: of the wrong type",
+        state(1, rack_aware_fetch="perhaps"): "rack_aware_fetch: missing, or of the wrong type",
         sample(1): "at: missing, or of the wrong type",
         state(1, at=0): f"at: more than {EVER} days ago",
         state(1, assignor="\x1b]0;title\x07"): f"assignor: {ODD}",
@@ -176,8 +178,13 @@ def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> Non
         state(1, topics=[{**topic, "bytes_per_second": [1e12, 0]}]): None,
         **{
             state(1, topics=[{**topic, "bytes_per_second": [rate, 1]}]): "topics: a rate is none"
-            for rate in (None, float("nan"), float("inf"), "NaN", -1, 1e13, 1e300)
+            for rate in (None, -1, 1e13, 1e300)
         },
+        **{
+            state(1, topics=[{**topic, "bytes_per_second": [rate, 1]}]): "not JSON"
+            for rate in (float("nan"), float("inf"), float("-inf"))
+        },
+        state(1, topics=[{**topic, "bytes_per_second": ["NaN", 1]}]): f"topics: {FIELD}",
         state(1, topics=[{**topic, "owner": [0] * 1_000_001}]): "topics: more than 1000000 partitions",
         state(1, racks=["r"] * 1000, topics=[{**topic, "owner": [0] * 100_001}]): (
             "topics: more than 100000000 partitions times racks"
@@ -185,6 +192,120 @@ def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> Non
         state(1, members=[member] * 10_001, topics=[topic] * 10_000): (
             "members: more than 100000000 members times topics"
         ),
+    }
+    assert reasons(raw(spark, states=list(cases))) == list(cases.values())
+
+
+def compact(record: bytes) -> bytes:
+    """The record as agents write it."""
+    return json.dumps(json.loads(record), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("made", [sample, state])
+@pytest.mark.parametrize("spaced", [True, False])
+def test_a_record_is_one_object_and_nothing_else(
+    spark: SparkSession,
+    made: Callable[..., bytes],
+    spaced: bool,  # noqa: FBT001 - a table
+) -> None:
+    """White space may surround the object; another value, text, or a bracket too many make the record bad."""
+    good = made(1) if spaced else compact(made(1))
+    after = "text after the JSON object"
+    cases = {
+        good: None,
+        b"\n" + good: None,
+        b" \t\r\n" + good + b"\r\n": None,
+        **{good + more: after for more in (good, b"\n" + good, b"," + good, b" junk", b"//", b"\x00", b"{", b"null")},
+        **{good + more: after for more in (b"}", b"]", b"] junk", b"}} junk", b"}]}", b"]}]", b',"broken":1} junk')},
+        b"[" + good + b"]": "not a JSON object",
+        b"\xef\xbb\xbf" + good: "not JSON",
+        good.replace(b'"', b"'"): "not JSON",
+        good[:-1]: "not JSON",
+        good[:-1] + b",}": "not JSON",
+        good[:-1] + b"]": "not JSON",
+        b" \n ": "not JSON",
+        b"{} {}": after,
+        good[:-1] + b', "group": "other"}': "a field twice",
+        good[:-1] + b', "new": ' + b"9" * 1001 + b"}": "not JSON",
+        good[:-1] + b', "new": {"a": 1, "a": 2}}': "a field twice",
+        good.replace(b"orders", b"\\ud800"): "half of a surrogate pair",
+        good.replace(b"orders", b"\\uDE00\\uD83D"): "half of a surrogate pair",
+        good.replace(b"orders", b"\\ud83d\\ude00"): None,
+        good.replace(b"orders", b"\\\\ud800"): None,
+    }
+    assert reasons(raw(spark, **{f"{made.__name__}s": list(cases)})) == list(cases.values())
+
+
+@pytest.mark.parametrize("written", [bytes, compact])
+def test_what_is_no_text_is_none_in_a_sample(spark: SparkSession, written: Callable[[bytes], bytes]) -> None:
+    """Spark's parser makes texts of all values; texts that look like other values stay good."""
+    others: tuple[object, ...] = (5, -5, 5.5, 1e9, True, False, [1], [], {"a": 1}, {})
+    names = ("id", "agent", "cluster", "group", "topic", "client_rack", "replica_rack", "method", "election")
+    cases = {
+        **{sample(1, group=value): "group: missing, or of the wrong type" for value in others},
+        **{sample(1, **{name: 5}): f"{name}: missing, or of the wrong type" for name in names},
+        **{
+            sample(1, group=text): None
+            for text in ("5", "-5.5", "1e9", "true", "false", "null", "[1]", "{", "}", '"5"', '":', "\\", "\\u0041")
+        },
+        sample(1, client_rack="1", replica_rack="2"): None,
+        sample(1, election=None): None,
+        sample(1, group=5, schema=2): "schema: unknown version 2",
+        # unknown fields, among them those of states, may be anything
+        sample(1, members=5, topics={"x": [5]}, kind=7, at="x"): None,
+        sample(1, new={"group": 5, "topic": [None]}): None,
+    }
+    frame = raw(spark, samples=[written(case) for case in cases])
+    assert reasons(frame) == list(cases.values())
+
+
+def test_every_field_within_a_state_is_of_its_type(spark: SparkSession) -> None:
+    """A value of another type and a null in a list are named by the state's field, whether it may be missing or not."""
+    member, topic = json.loads(state(1))["members"][0], json.loads(state(1))["topics"][0]
+    planning = json.loads(state(1))["planning"]
+    mistyped = "missing, or of the wrong type"
+    of_member: list[dict[str, object]] = [
+        {"id": 5},
+        {"client_id": True},
+        {"rack": 2**31},
+        {"rack": "0"},
+        {"rack": 0.5},
+        {"topics": ["0"]},
+    ]
+    of_member += [{"topics": 0}, {"client": "0"}, {"tells_rack": 1}, {"fetches_with_rack": "yes"}]
+    of_topic: list[dict[str, object]] = [
+        {"name": 5},
+        {"name": {}},
+        {"owner": [0.5, 0]},
+        {"replicas": [0, 1]},
+        {"tasks": "x"},
+        {"weights": [{}]},
+    ]
+    of_topic += [{"bytes_per_second": "x"}, {"bytes_per_second": ["1.5", 2]}, {"owner": [2**31, 0]}]
+    nulls: list[dict[str, object]] = [{"owner": [0, None]}, {"replicas": [[0, None], [1]]}, {"replicas": [None, [1]]}]
+    nulls += [{"tasks": [None, 1]}, {"weights": [1, None]}]
+    cases = {
+        **{state(1, members=[member, {**member, **wrong}]): f"members: {FIELD}" for wrong in of_member},
+        **{state(1, topics=[topic, {**topic, **wrong}]): f"topics: {FIELD}" for wrong in of_topic},
+        **{state(1, topics=[topic, {**topic, **wrong}]): "topics: a list has null" for wrong in nulls},
+        state(1, members=[{**member, "topics": [0, None]}]): "members: a list has null",
+        state(1, members=[member, None]): f"members: {FIELD}",
+        state(1, members=[member, 5]): f"members: {mistyped}",
+        state(1, racks=["rack-a", 5]): f"racks: {mistyped}",
+        state(1, racks=5): f"racks: {mistyped}",
+        state(1, kind=5): f"kind: {mistyped}",
+        state(1, at=0.5): f"at: {mistyped}",
+        state(1, broker_racks=2**31): f"broker_racks: {mistyped}",
+        state(1, rack_aware_fetch=1): f"rack_aware_fetch: {mistyped}",
+        state(1, planning=5): f"planning: {FIELD}",
+        state(1, planning={**planning, "by_bytes": 1}): f"planning: {FIELD}",
+        state(1, planning={**planning, "max_skew": 2**63}): f"planning: {FIELD}",
+        state(1, members=[{**member, "id": "5", "client_id": "true"}], racks=["1", "2"]): None,
+        state(1, members=[{**member, "client": None, "tells_rack": None}]): None,
+        state(1, topics=[{**topic, "tasks": None, "weights": None}]): None,
+        # unknown fields, among them those of samples, may be anything
+        state(1, bytes="x", topic=5, new={"racks": [5, None]}, broken=5): None,
+        state(1, members=[{**member, "name": 5, "owner": [None]}]): None,
     }
     assert reasons(raw(spark, states=list(cases))) == list(cases.values())
 

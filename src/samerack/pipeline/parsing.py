@@ -13,11 +13,12 @@ docs/pipeline.md lists them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StructType, VariantType
 
 from samerack.common.records import SCHEMA
 from samerack.pipeline.schema import (
@@ -28,9 +29,11 @@ from samerack.pipeline.schema import (
     MEMBERS,
     PLANNING,
     QUARANTINE,
+    TEXT,
     TOPICS,
     TRAFFIC_BY_MINUTE,
     TRAFFIC_SAMPLE,
+    shape,
     total,
 )
 from samerack.settings.pipeline import PipelineSettings
@@ -47,13 +50,15 @@ NEEDED_BEFORE: Final = ("key", "window_start", "window_end")
 """Columns of parsed records that no table needs: they only serve to judge and de-duplicate."""
 
 _RECORD: Final = StructType(
-    [
-        *TRAFFIC_SAMPLE.fields,
-        *(field for field in GROUP_STATE.fields if field.name not in TRAFFIC_SAMPLE.names),
-        StructField(_BROKEN, StringType()),
-    ]
+    [*TRAFFIC_SAMPLE.fields, *(field for field in GROUP_STATE.fields if field.name not in TRAFFIC_SAMPLE.names)]
 )
 """The fields of both kinds: one parser reads each record once and ignores unknown fields."""
+_OPTIONS: Final = {
+    "columnNameOfCorruptRecord": _BROKEN,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+"""Of Spark's parser, which otherwise accepts more than JSON."""
 
 BYTES_PER_SECOND: Final = 10**12
 """More than all members of a group read of one topic: ten network interfaces of 800 Gbit/s, the fastest Ethernet (IEEE
@@ -76,6 +81,18 @@ _FUTURE_MS: Final = 300_000
 _NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
 _TOPIC: Final = r"\A[a-zA-Z0-9._-]{1,249}\z"
 """Topic names that Kafka accepts (org.apache.kafka.common.internals.Topic)."""
+_PLAIN_SAMPLE: Final = (
+    r"\A\{"
+    + ",".join(
+        f'"{field.name}":' + (r'"[^"\\]*+"' if field.dataType == TEXT else "-?[0-9]++") for field in TRAFFIC_SAMPLE
+    )
+    + r"\}\z"
+)
+"""A sample as agents write it: each field once, with its type, and nothing else. It needs no second parser."""
+_AFTER: Final = "text after the JSON object"
+_WRONG_TYPE: Final = "missing, or of the wrong type"
+_HALF_CHARACTER: Final = r"(?i)\\ud[89ab]..(?!\\ud[c-f])|(?<!\\ud[89ab]..)\\ud[c-f]"
+"""An escape of one half of a surrogate pair without the other, in a text without escaped backslashes."""
 _NO_NAME: Final = f"longer than {LONGEST_NAME} characters, or with control characters"
 _MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch", "planning"})
 _MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", "tasks", "weights"})
@@ -106,14 +123,13 @@ def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
         "value",
         F.current_timestamp().alias("seen"),
         (F.col("topic") == settings.traffic_topic).alias("is_sample"),
-        F.from_json(F.col("value").cast("string"), _RECORD, {"columnNameOfCorruptRecord": _BROKEN}).alias("record"),
-    )
-    judged = named.withColumn(
-        "wrong",
-        _reason(settings, is_sample=F.col("is_sample"), raw=F.col("value"), record=F.col("record"), now=F.col("seen")),
-    )
+        _from_json(F.concat(F.lit('{"record":'), F.col("value").cast("string"), F.lit("}")), record=_RECORD).alias(
+            "json"
+        ),
+    ).select("*", "json.*")
+    judged = named.withColumn("wrong", _reason(settings))
     good = F.col("wrong").isNull()
-    fields = {name: F.col("record")[name] for name in _RECORD.names if name not in {_BROKEN, "topic"}}
+    fields = {name: F.col("record")[name] for name in _RECORD.names if name != "topic"}
     moment = F.timestamp_millis(F.when(F.col("is_sample"), F.col("record.window_start")).otherwise(F.col("record.at")))
     place = F.concat_ws("/", "kafka_topic", "partition", "offset")
     return judged.select(
@@ -164,15 +180,17 @@ def _with_rates() -> Column:
     )
 
 
-def _reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:
-    """Return the first reason why a record is bad, or null; `raw` are its bytes, `record` the fields parsed from them.
+def _from_json(text: Column, **fields: DataType) -> Column:
+    """Return these fields of a JSON object, and in `_BROKEN` the text if one of them is of another type."""
+    return F.from_json(text, shape(**fields, **{_BROKEN: TEXT}), _OPTIONS)
 
-    `is_sample` is whether it came from the topic of samples, `now` the stream's clock.
-    """
-    rules = [*_not_a_record(raw, record), *_of_all(record)]
+
+def _reason(settings: PipelineSettings) -> Column:
+    """Return the first reason why a record is bad, or null."""
+    is_sample, record, now = F.col("is_sample"), F.col("record"), F.col("seen")
+    rules = [*_not_a_record(), *_of_all(record)]
     rules += [(is_sample & holds, words) for holds, words in _of_samples(settings, record, now)]
     rules += [(~is_sample & holds, words) for holds, words in _of_states(settings, record, now)]
-    rules.append((record[_BROKEN].isNotNull(), "a field within members or topics: of the wrong type"))
     chain = F.when(F.lit(False), F.lit(None).cast("string"))  # noqa: FBT003 - a literal of Spark's
     for holds, words in rules:
         chain = chain.when(holds, F.lit(words) if isinstance(words, str) else words)
@@ -185,13 +203,69 @@ def quarantined(records: DataFrame) -> DataFrame:
     return bad.withColumn("at", F.col("seen")).select(*QUARANTINE.names)
 
 
-def _not_a_record(raw: Column, record: Column) -> _Rules:
-    text = raw.cast("string")
-    broken = record.isNull() | record[_BROKEN].isNotNull()
+def _not_a_record() -> _Rules:
+    raw, text, record, broken = F.col("value"), F.col("value").cast("string"), F.col("record"), F.col(_BROKEN)
     yield raw.isNull() | (F.length(raw) == 0), "empty"
     # the second parser runs only where the first one failed
-    yield ~F.is_valid_utf8(raw) | (broken & F.try_parse_json(text).isNull()), "not JSON"
-    yield ~F.ltrim(text).startswith("{"), "not a JSON object"
+    yield ~F.is_valid_utf8(raw) | (broken.isNotNull() & F.try_parse_json(text).isNull()), "not JSON"
+    yield ~text.rlike(r"\A[ \t\r\n]*\{"), "not a JSON object"
+    yield record.isNull(), _AFTER
+    inexact = F.when(~(F.col("is_sample") & text.rlike(_PLAIN_SAMPLE)), _inexact(text))
+    yield inexact.isNotNull(), inexact
+
+
+def _inexact(text: Column) -> Column:
+    """Return what Spark's parser of a schema passes over, null if there is nothing.
+
+    The object was parsed as a field of another object, so that a closing brace too many ends nothing. Here it is parsed
+    as the only element of a list, so that a closing bracket too many ends nothing either.
+    """
+    values = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
+    known = F.col("record.schema").between(1, SCHEMA)
+
+    def reason(value: Column) -> Column:
+        untyped = F.when(F.col("is_sample"), _untyped(value, TRAFFIC_SAMPLE)).otherwise(_untyped(value, GROUP_STATE))
+        return (
+            F.when(value.isNotNull() & F.try_variant_get(value, "$[1]", "variant").isNull(), F.when(known, untyped))
+            .when(F.try_parse_json(text).isNotNull(), _AFTER)
+            .when(F.replace(text, F.lit(r"\\")).rlike(_HALF_CHARACTER), "half of a surrogate pair")
+            .when(text.rlike("[0-9]{1001}"), "not JSON")  # the other parser does not look at numbers of unknown fields
+            .otherwise("a field twice")
+        )
+
+    # within a list, because each use of an expression is computed by itself
+    return F.transform(F.array(values), reason)[0]
+
+
+def _untyped(values: Column, fields: StructType) -> Column:
+    """Return the reason if one of these fields should be text and is not, for the only value of a list."""
+    kinds = {field.name: kind for field in fields if (kind := _as_variants(field.dataType)) is not None}
+    found = F.try_variant_get(values, "$[0]", shape(**kinds).simpleString())
+
+    def first(record: Column) -> Column:
+        return F.coalesce(*(F.when(_is_no_text(record[name], kind), _mistyped(name)) for name, kind in kinds.items()))
+
+    return F.transform(F.array(found), first)[0]
+
+
+def _as_variants(kind: DataType) -> DataType | None:
+    """Return a type with only its texts, each as a variant, which knows what it was in JSON; None without texts."""
+    if isinstance(kind, ArrayType):
+        element = _as_variants(kind.elementType)
+        return None if element is None else ArrayType(element)
+    if isinstance(kind, StructType):
+        fields = {field.name: made for field in kind if (made := _as_variants(field.dataType)) is not None}
+        return shape(**fields) if fields else None
+    return VariantType() if kind == TEXT else None
+
+
+def _is_no_text(value: Column, kind: DataType) -> Column:
+    """Return whether a value of `_as_variants` has something that is neither text nor null."""
+    if isinstance(kind, ArrayType):
+        return F.exists(value, lambda element: _is_no_text(element, kind.elementType))
+    if isinstance(kind, StructType):
+        return reduce(Column.__or__, (_is_no_text(value[field.name], field.dataType) for field in kind))
+    return F.coalesce(~F.schema_of_variant(value).isin("STRING", "VOID"), F.lit(False))  # noqa: FBT003 - a literal of Spark's
 
 
 def _of_all(record: Column) -> _Rules:
@@ -233,12 +307,16 @@ def _of_states(settings: PipelineSettings, record: Column, now: Column) -> _Rule
     yield from _out_of_time(settings, "at", record["at"], now)
     yield ~record["kind"].isin(*_KINDS), "kind: unknown"
     yield F.exists(record["racks"], lambda rack: rack.isNull()), "racks: one is null"
-    for name, shape in (("members", MEMBERS), ("topics", TOPICS)):
-        element = shape.elementType
+    for name, kind in (("members", MEMBERS), ("topics", TOPICS)):
+        element = kind.elementType
         assert isinstance(element, StructType)  # noqa: S101 - for the types only: both are lists of structures
-        yield F.exists(record[name], _incomplete(element)), f"{name}: one lacks a field"
+        yield F.exists(record[name], _incomplete(element)), _mistyped(name)
+        yield F.exists(record[name], _has_null(element)), f"{name}: a list has null"
     planning = record["planning"]
-    yield planning.isNotNull() & _incomplete(PLANNING)(planning), "planning: lacks a field"
+    yield planning.isNotNull() & _incomplete(PLANNING)(planning), _mistyped("planning")
+    for name in ("rack_aware_fetch", "planning", "members", "topics"):
+        alone = _from_json(F.col("value").cast("string"), **{name: GROUP_STATE[name].dataType})
+        yield F.col(_BROKEN).isNotNull() & alone[_BROKEN].isNotNull(), _mistyped(name)
     yield from _sizes(record)
     yield from _within_lists(record)
 
@@ -281,14 +359,37 @@ def _incomplete(element: StructType) -> Callable[[Column], Column]:
     return one
 
 
-def _own(shape: StructType) -> list[str]:
+def _has_null(element: StructType) -> Callable[[Column], Column]:
+    """Return what says whether one of an element's lists has null, apart from rates, which have a rule of their own."""
+    lists = [field for field in element if isinstance(field.dataType, ArrayType) and field.name != "bytes_per_second"]
+
+    def one(value: Column) -> Column:
+        return reduce(Column.__or__, (_null_within(value[field.name], field.dataType) for field in lists))
+
+    return one
+
+
+def _null_within(values: Column, kind: DataType) -> Column:
+    if not isinstance(kind, ArrayType):
+        return values.isNull()
+    return F.coalesce(F.exists(values, lambda one: one.isNull() | _null_within(one, kind.elementType)), F.lit(False))  # noqa: FBT003
+
+
+def _own(fields: StructType) -> list[str]:
     """Return the required fields of one kind of record, without those of both kinds."""
     common = {"schema", "id", "agent", "cluster", "group"}
-    return [name for name in shape.names if name not in common | _MAY_BE_NULL]
+    return [name for name in fields.names if name not in common | _MAY_BE_NULL]
 
 
 def _missing(record: Column, name: str) -> tuple[Column, str]:
-    return record[name].isNull(), f"{name}: missing, or of the wrong type"
+    return record[name].isNull(), f"{name}: {_WRONG_TYPE}"
+
+
+def _mistyped(name: str) -> str:
+    """Return the reason for something of the wrong type in a field that is there."""
+    return (
+        f"{name}: a field is {_WRONG_TYPE}" if name in {"members", "topics", "planning"} else f"{name}: {_WRONG_TYPE}"
+    )
 
 
 def _no_name(record: Column, name: str) -> tuple[Column, str]:

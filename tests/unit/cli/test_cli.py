@@ -120,7 +120,7 @@ def test_what_must_start_soon_loads_little(code: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("module", ["offline.assign", "offline.codec", "offline.streams", "pipeline.whatif_worlds"])
+@pytest.mark.parametrize("module", ["offline.assign", "offline.codec", "offline.streams", "pipeline.whatif"])
 def test_what_reads_no_settings_does_not_load_their_library(module: str) -> None:
     """Commands without brokers, and Spark's workers, which need not even have it."""
     code = f"import sys, samerack.{module}; print('pydantic_settings' in sys.modules)"
