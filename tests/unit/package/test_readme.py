@@ -1,4 +1,4 @@
-"""README and Start are short, begin with the same commands, and name the versions that tests run on."""
+"""README and Start are short, begin with the same commands, and name tested versions; CONTRIBUTING names real files."""
 
 from __future__ import annotations
 
@@ -46,3 +46,13 @@ def test_the_versions_are_those_of_the_tests() -> None:
     assert set(re.findall(r"\b\d+\.\d+\b", kubernetes)) == set(KUBERNETES)
     led = re.findall(r"\d+\.\d+\.\d+", kafka.partition("KIP-848")[0])
     assert [version.rpartition(".")[0] for version in led] == list(TESTED)
+
+
+def test_the_files_that_contributing_names_are_there() -> None:
+    """A walk through the code names the files in order, those of one folder by their names."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("NAME.py", "plan.py")
+    folders = ("agent", "assignors", "lab", "protocol", "src", "tests")
+    known = {f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    assert [
+        name for name in re.findall(r"`([\w/]+\.py)`", text) if not any(one.endswith(f"/{name}") for one in known)
+    ] == []
