@@ -44,6 +44,6 @@ def test_every_total_is_right_after_five_kills_at_random_moments(
     asked.wait_for(BATCH)
     asked.process.terminate()
     assert asked.end() == 0, asked.output()
-    assert "SIGTERM: ending after this batch" in asked.log.read_text()
+    assert "SIGTERM: stopping after this batch" in asked.log.read_text()
     read_to_the_end(spark, source, folder)
     assert in_tables(spark, folder) == expected, f"seed {seed}\n" + "\n---\n".join([*lives, asked.output()])
