@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
@@ -101,18 +102,28 @@ def _unknown(group: str, leaders: Mapping[str, object]) -> Response:
     return refusal(404, f"group {name!r}: the agent does not lead it; {nearest(name, leaders.keys())}")
 
 
+def _object(body: bytes, fields: AbstractSet[str], words: str, *, example: str) -> dict[str, Any]:
+    """Return the object in a body, which has no other fields than these.
+
+    Raises:
+        RequestError: It is not one; the message has the `example`, or the fields in `words`.
+    """
+    try:
+        sent: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RequestError(400, f"expected JSON: {example}") from None
+    if not isinstance(sent, dict) or sent.keys() - fields:
+        raise RequestError(400, f"expected an object of {words}")
+    return sent
+
+
 def _takeover(body: bytes) -> tuple[str, _Ask]:
     """Return the requested group, and what asks its leader for a takeover or a dry run.
 
     Raises:
         RequestError: The body is not valid; the message says what is expected.
     """
-    try:
-        sent: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RequestError(400, 'expected JSON: {"group": NAME, "dry_run": false}') from None
-    if not isinstance(sent, dict) or sent.keys() - {"group", "dry_run"}:
-        raise RequestError(400, "expected an object of group and dry_run")
+    sent = _object(body, {"group", "dry_run"}, "group and dry_run", example='{"group": NAME, "dry_run": false}')
     group, dry_run = sent.get("group"), sent.get("dry_run", False)
     if not isinstance(group, str) or not isinstance(dry_run, bool):
         raise RequestError(400, "expected group to be a string, and dry_run true or false")
@@ -130,12 +141,8 @@ def _request(body: bytes) -> tuple[str, _Ask]:
     Raises:
         RequestError: The body is not valid; the message says what is expected.
     """
-    try:
-        sent: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RequestError(400, 'expected JSON: {"group": NAME, "action": "leave", "seconds": 1800}') from None
-    if not isinstance(sent, dict) or sent.keys() - _FIELDS:
-        raise RequestError(400, f"expected an object of {', '.join(sorted(_FIELDS))}")
+    example = '{"group": NAME, "action": "leave", "seconds": 1800}'
+    sent = _object(body, _FIELDS, ", ".join(sorted(_FIELDS)), example=example)
     group, action, seconds = sent.get("group"), sent.get("action"), sent.get("seconds")
     if not isinstance(group, str) or not isinstance(action, str) or action not in ACTIONS:
         raise RequestError(400, f"expected group to be a string, and action one of {', '.join(ACTIONS)}")
