@@ -117,18 +117,12 @@ class AgentProcesses:
         source = self._source(WorkerStart(settings=settings))
         from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
 
-        self.report(settings, "info", "leaves-for-worker", groups=sorted({one.group for one in members}))
+        _log(source, "info", "leaves-for-worker", groups=sorted({one.group for one in members}))
         leave_or_tell(source.settings.kafka, members)
 
     def report(self, settings: str, level: str, event: str, /, **fields: object) -> None:
         """Write an event of the supervisor to the log."""
-        source = self._source(WorkerStart(settings=settings))
-        import structlog  # noqa: PLC0415 - see above
-
-        from samerack.agent import log  # noqa: PLC0415 - see above
-
-        log.configure(source.settings, is_agent=True)
-        getattr(structlog.get_logger("supervisor"), level)(event, **fields)
+        _log(self._source(WorkerStart(settings=settings)), level, event, **fields)
 
     def _source(self, start: WorkerStart) -> SettingsSource:
         """Return the settings in force, or those of all places if none are.
@@ -152,6 +146,16 @@ class AgentProcesses:
         )
         path = request.config[0] if request.config else os.environ.get(CONFIG_VARIABLE, "")
         return SettingsSource(read, path=Path(path) if path else None, start=start)
+
+
+def _log(source: SettingsSource, level: str, event: str, /, **fields: object) -> None:
+    """Write an event to the log as the settings have it, in a process that has not logged yet."""
+    import structlog  # noqa: PLC0415 - it is loaded where it is needed
+
+    from samerack.agent import log  # noqa: PLC0415 - see above
+
+    log.configure(source.settings, is_agent=True)
+    getattr(structlog.get_logger("supervisor"), level)(event, **fields)
 
 
 def skip_unused_imports() -> None:

@@ -170,7 +170,7 @@ def only_observing(settings: Settings) -> Settings:
 
 
 def get_ready(settings: Settings) -> None:
-    """Load what an agent of these settings needs and this module does not load, before processes are forked."""
+    """Load what an agent of these settings needs and this module does not load, before it connects."""
     if not settings.election.group:
         planner.warm_up()  # it leads from its start; with an election it may never lead
     if topics_of(settings):

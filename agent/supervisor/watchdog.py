@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 from collections import deque
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import Final, Protocol
@@ -126,11 +127,12 @@ class Supervisor:
     def _renew(self, settings: SettingsInForce | None) -> str:
         """Put the settings in force for which a worker has ended; return why the next one replaces it, for its events.
 
-        None are there if the worker could not send them any more: the next one finds them again.
+        None are there if the worker could not send them any more: the next one reads them.
         """
-        if settings is not None:
-            self._former, self._settings = self._settings, settings
-            self._rejected = self._why_rejected = ""
+        if settings is None:
+            settings = replace(self._settings, content="", changed="")
+        self._former, self._settings = self._settings, settings
+        self._rejected = self._why_rejected = ""
         self._leave_what_no_worker_continues()
         return f"settings changed: {self._settings.changed}"
 

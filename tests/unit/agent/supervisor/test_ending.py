@@ -244,3 +244,12 @@ def test_settings_go_from_worker_to_worker_and_back_if_they_do_not_work() -> Non
         ("first", "second", "the changed settings do not work"),
     ]
     assert "exited at once with code 1" in starts[-1].why_rejected
+
+
+def test_new_settings_that_a_worker_could_not_send_are_read_by_the_next() -> None:
+    """It has ended for them, so the former ones are not in force any more; only if it cannot begin they are again."""
+    supervisor = Supervisor(ProcessesOfATest())
+    supervisor._settings = _settings("first")
+    supervisor._renew(None)
+    assert supervisor._settings.content == ""
+    assert supervisor._former == _settings("first")
