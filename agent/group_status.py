@@ -47,6 +47,7 @@ class GroupStatus:
     partitions: int | None = None
     cross_rack: int | None = None
     possible_cross_rack: int | None = None
+    load_above_least: float | None = None
     budget: float | None = None
     mode: str = ""
     waits: str = ""
@@ -120,6 +121,11 @@ _GAUGES = (
         "samerack_possible_cross_rack_partitions",
         "Cross-rack partitions after a rebalance led by the agent.",
         "possible_cross_rack",
+    ),
+    (
+        "samerack_load_above_least",
+        "How far the most loaded member is above the least possible, as a share of that; where loads are balanced.",
+        "load_above_least",
     ),
     ("samerack_budget_rebalances", "Rebalances that the agent may trigger now.", "budget"),
     ("samerack_breaker_open", "1 while the breaker stops the agent from triggering rebalances.", "breaker_open"),

@@ -15,13 +15,23 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from samerack.assignors.arrays import starts_of
-from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import (
+    NO_LIMIT,
+    NOBODY,
+    AssignmentError,
+    BoolArray,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    Problem,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MAX_TOTAL_WEIGHT: Final = 2.0**60
-"""The sum of a problem's weights stays below this, so that sums of costs fit in 64 bits."""
+"""The sum of a problem's weights, or loads, stays below this, so that sums of costs fit in 64 bits."""
+MAX_CAPACITY: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,6 +130,8 @@ class MemberInput:
         reads_any_replica: Whether any replica in its rack may serve it (KIP-392), or only the leader replica.
         owned: Owned partitions that it claims: partition numbers by topic.
         generation: Generation in which it got them, -1 if unknown.
+        capacity: Load that it can carry, relative to the others.
+        max_partitions: Partitions that it may have at most; None for no limit.
     """
 
     id: str
@@ -129,6 +141,8 @@ class MemberInput:
     reads_any_replica: bool = True
     owned: Mapping[str, Sequence[int] | Int32Array] = field(default_factory=dict)
     generation: int = -1
+    capacity: float = 1.0
+    max_partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,6 +165,7 @@ def build_problem(
     topics: Mapping[str, Sequence[Sequence[str | None]]],
     members: Sequence[MemberInput],
     weights: Mapping[str, Sequence[int]] | None = None,
+    loads: Mapping[str, Sequence[int]] | None = None,
 ) -> Problem:
     """Build the `Problem` of one group; equal groups give equal problems, whatever the order of the input.
 
@@ -164,18 +179,31 @@ def build_problem(
             for a rack that is unset or unknown. A partition without a known replica has an empty sequence.
         members: The group's members.
         weights: For topics that have one, the cost of each partition when it is read across racks; 1 elsewhere.
+        loads: For topics that have one, the load of each partition, by which members are balanced; 0 elsewhere.
 
     Raises:
-        AssignmentError: A member id occurs twice, or weights do not fit their topic.
+        AssignmentError: A member id occurs twice, weights or loads do not fit their topic, or a capacity or a limit is
+            invalid.
 
     Complexity: linear in replicas and claims.
     """
     table = topic_table(topics)
-    return assemble(table, members, _claims(members, table), weights=weights_of(weights, table) if weights else None)
+    return assemble(
+        table,
+        members,
+        _claims(members, table),
+        weights=weights_of(weights, table) if weights else None,
+        loads=loads_of(loads, table) if loads else None,
+    )
 
 
 def assemble(
-    table: TopicTable, members: Sequence[MemberInput], claims: OwnedClaims, *, weights: Int64Array | None = None
+    table: TopicTable,
+    members: Sequence[MemberInput],
+    claims: OwnedClaims,
+    *,
+    weights: Int64Array | None = None,
+    loads: Int64Array | None = None,
 ) -> Problem:
     """Build the `Problem` of one group as `build_problem` does, from arrays.
 
@@ -184,9 +212,10 @@ def assemble(
         members: The group's members; what they own is in `claims`, and their `owned` is not read.
         claims: What they own.
         weights: [P] positive costs of reading a partition across racks, or None for 1 each.
+        loads: [P] loads that members are balanced by, or None for 1 each.
 
     Raises:
-        AssignmentError: A member id occurs twice.
+        AssignmentError: A member id occurs twice, or a capacity or a limit is invalid.
     """
     order = sorted(range(len(members)), key=lambda index: members[index].id)
     ordered = [members[index] for index in order]
@@ -217,8 +246,35 @@ def assemble(
         subscription_of=subscription_of,
         subscriptions=subscriptions,
         owner=owner,
+        loads=loads,
+        capacity=_capacities(ordered),
+        max_partitions=_limits(ordered),
         contested=contested if contested.any() else None,
     )
+
+
+def _capacities(members: Sequence[MemberInput]) -> FloatArray | None:
+    """Return [M] the members' capacities; None where all are equal."""
+    for member in members:
+        if not 0 < member.capacity <= MAX_CAPACITY:
+            raise AssignmentError(
+                f"member {member.id!r}: capacity is {member.capacity}; expected above 0, at most {MAX_CAPACITY:g}"
+            )
+    found = np.array([member.capacity for member in members], np.float64)
+    return found if len(found) and (found != found[0]).any() else None
+
+
+def _limits(members: Sequence[MemberInput]) -> Int64Array | None:
+    """Return [M] the most partitions of each member; None where none has a limit."""
+    if all(member.max_partitions is None for member in members):
+        return None
+    for member in members:
+        if member.max_partitions is not None and member.max_partitions < 0:
+            raise AssignmentError(
+                f"member {member.id!r}: max_partitions is {member.max_partitions}; expected 0 or more"
+            )
+    limits = [NO_LIMIT if member.max_partitions is None else member.max_partitions for member in members]
+    return np.minimum(np.array(limits, np.int64), NO_LIMIT)
 
 
 def _reject_twins(ids: Iterable[str]) -> None:
@@ -248,6 +304,28 @@ def _subscriptions(members: Sequence[MemberInput], table: TopicTable) -> tuple[I
     number = {row: index for index, row in enumerate(distinct)}
     subscriptions = np.frombuffer(b"".join(distinct), np.bool_).reshape(len(distinct), len(table.names))
     return np.array([number[row] for row in rows], np.int32), subscriptions
+
+
+def loads_of(loads: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Array:
+    """Return [P] the loads of the table's partitions; 0 for topics without any.
+
+    Raises:
+        AssignmentError: Loads do not fit their topic, are negative, or their sum reaches 2^60.
+    """
+    starts = starts_of(table.counts)
+    result = np.zeros(int(starts[-1]), np.int64)
+    for index, name in enumerate(table.names):
+        if name not in loads:
+            continue
+        given = _as_integers(loads[name], f"loads of topic {name!r}")
+        if len(given) != table.counts[index] or (given < 0).any():
+            raise AssignmentError(
+                f"loads of topic {name!r}: expected {table.counts[index]} integers from 0, one for each partition"
+            )
+        result[starts[index] : starts[index + 1]] = given
+    if float(result.sum(dtype=np.float64)) >= MAX_TOTAL_WEIGHT:
+        raise AssignmentError("loads add up to more than 2^60: divide them all by the same number")
+    return result
 
 
 def weights_of(weights: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Array:

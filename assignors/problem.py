@@ -6,7 +6,7 @@ convention; an assignor returns a new owner array and changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ FloatArray: TypeAlias = "npt.NDArray[np.float64]"
 
 NOBODY: Final = -1
 """Value of a missing member index or rack index."""
+NO_LIMIT: Final = 2**31 - 1
+"""Value of `Problem.max_partitions` for a member without a limit."""
 
 
 class AssignmentError(Exception):
@@ -49,6 +51,9 @@ class Problem:
         subscription_of: [M] index of the member's subscription in `subscriptions`.
         subscriptions: [S, T] true where the subscription contains the topic.
         owner: [P] current owner, or NOBODY. Only a member that still subscribes to the topic is a current owner.
+        loads: [P] load that members are balanced by (not negative), or None for 1 each.
+        capacity: [M] load that the member can carry, relative to the others (positive), or None for equal ones.
+        max_partitions: [M] partitions that the member may have at most, NO_LIMIT for any number, or None if all may.
         contested: [P] true where there is no current owner but a member may still read the partition: several members
             claim it in the newest generation, or one that no longer subscribes to its topic does; None if there is no
             such partition.
@@ -68,7 +73,20 @@ class Problem:
     subscription_of: Int32Array
     subscriptions: BoolArray
     owner: Int32Array
+    loads: Int64Array | None = None
+    capacity: FloatArray | None = None
+    max_partitions: Int64Array | None = None
     contested: BoolArray | None = None
+
+    @property
+    def by_load(self) -> bool:
+        """Whether members are balanced by loads, capacities or limits instead of by equal counts of partitions."""
+        return not (self.loads is None and self.capacity is None and self.max_partitions is None)
+
+
+def by_counts(problem: Problem) -> Problem:
+    """Return the problem without loads, capacities and limits."""
+    return replace(problem, loads=None, capacity=None, max_partitions=None) if problem.by_load else problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

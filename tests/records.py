@@ -39,7 +39,17 @@ STATE: Final = GroupState(
     racks=("rack-a", "rack-b"),
     broker_racks=2,
     members=(
-        MemberState(id="m-1", client_id="app", rack=0, fetches_with_rack=True, topics=(0,), tells_rack=True, client=0),
+        MemberState(
+            id="m-1",
+            client_id="app",
+            rack=0,
+            fetches_with_rack=True,
+            topics=(0,),
+            tells_rack=True,
+            client=0,
+            capacity=2.0,
+            max_partitions=4,
+        ),
     ),
     topics=(
         TopicState(
@@ -49,8 +59,9 @@ STATE: Final = GroupState(
             bytes_per_second=(1.5, 2.0),
             tasks=(0, -1),
             weights=(4096, 4096),
+            loads=(2, 1),
         ),
     ),
-    planning=PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0, spread_moves=0),
+    planning=PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0, spread_moves=0, balance_tolerance=0.1),
 )
 """A group with one member and one topic of two partitions, one of which has no owner."""

@@ -33,6 +33,7 @@ from samerack.cluster.racks import NO_HOSTS, Hosts, client_id_of
 from samerack.cluster.view import SettledCluster
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
+from samerack.common.weights import GroupWeights
 from samerack.planning import planner
 from samerack.planning.members import PlanMember, members_of_join, placed, returned
 from samerack.planning.planner import (
@@ -48,7 +49,6 @@ from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.values import Assignment, Subscription, TopicPartitions, no_partitions, to_pairs
 from samerack.settings.all_settings import Settings
-from samerack.traffic.rates import Weights
 
 # Encodes the plans of one group so that its coordinator can write them: a group is one record in the brokers' topic.
 #
@@ -130,7 +130,7 @@ def _size(group: str, joined: Joined, assignments: Mapping[str, bytes], view: Gr
     )
 
 
-Weigh = Callable[[str], Weights | None]
+Weigh = Callable[[str], GroupWeights | None]
 """Returns the weights of a group's partitions by topic, from memory; None while they are not known."""
 
 _MAX_ROUNDS: Final = 4
@@ -146,7 +146,7 @@ class NoConsumersError(AgentError):
     """
 
 
-def unweighed(_: str) -> Weights | None:
+def unweighed(_: str) -> GroupWeights | None:
     """Return None: every partition has the same weight."""
     return None
 
@@ -165,7 +165,7 @@ class Sent:
     rounds: tuple[tuple[int, Mapping[str, str]], ...] = ()
     """The latest generations, this one last, with client ids by instance id or member id: the members of a generation
     that another one replaced at once are known only here."""
-    weights: Weights | None = None
+    weights: GroupWeights | None = None
     returned: Mapping[str, str] = field(default_factory=dict)
     """Former ids of members that a takeover evicted, by the ids under which they are back."""
 
@@ -180,6 +180,7 @@ class Assigning:
         self._weigh = weigh
         self._hosts = hosts
         self._settings = settings
+        self._leading = settings.leading.of(group)
         self._watch = watch
         self._lock = threading.Lock()
         self._view: GroupView | None = None
@@ -243,11 +244,11 @@ class Assigning:
 
     def mode(self, protocol: str) -> Mode:
         """Return how to plan for a group that uses this protocol."""
-        return mode_of(protocol, self._settings.leading, rack_aware_fetch=self._watch.rack_aware_fetch)
+        return mode_of(protocol, self._leading, rack_aware_fetch=self._watch.rack_aware_fetch)
 
-    def weights(self) -> Weights | None:
+    def weights(self) -> GroupWeights | None:
         """Return the measured weights if they are used and known; the same object while they do not change."""
-        return self._weigh(self._group) if self._settings.leading.weigh_by == "bytes" else None
+        return self._weigh(self._group) if self._leading.uses_bytes else None
 
     def assign(self, joined: Joined) -> dict[str, bytes]:
         """Return the encoded assignment of every member in the JoinGroup response.

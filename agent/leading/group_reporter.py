@@ -188,6 +188,7 @@ class GroupReporter:
             partitions=len(plan.final),
             cross_rack_before=plan.before.known_partitions_across,
             cross_rack_after=plan.after.known_partitions_across,
+            load_above_least=plan.uneven[1] and round(plan.uneven[1], 4),
             moved=plan.after.moved,
             withheld=plan.withheld,
             seconds=round(sent.seconds, 4),
@@ -214,6 +215,9 @@ class GroupReporter:
         acts = decision.action in (Action.REBALANCE, Action.PROPOSE)
         changed = decision.changes.text if acts and decision.changes is not None else ""
         detail = f"until {until} UTC" if until else f"changed: {changed}" if changed else ""
+        if decision.reason is Reason.UNEVEN_LOAD and decision.uneven is not None:
+            now, then = decision.uneven
+            detail = f"the most loaded member is {now:.0%} above the least possible, and {then:.0%} with the plan"
         self.events.add(
             "decision",
             self.group,
@@ -230,6 +234,8 @@ class GroupReporter:
             reason=decision.reason.value,
             cross_rack_share_before=decision.before and round(decision.before, 4),
             cross_rack_share_after=decision.after and round(decision.after, 4),
+            load_above_least_before=decision.uneven and round(decision.uneven[0], 4),
+            load_above_least_after=decision.uneven and round(decision.uneven[1], 4),
             expected_pause_seconds=decision.pause_seconds and round(decision.pause_seconds, 1),
             until=until,
         )
@@ -362,6 +368,9 @@ class GroupReporter:
                 partitions=sum(len(member.assigned) for member in view.members) if view.stable else None,
                 cross_rack=condition.present.known_partitions_across if condition is not None else None,
                 possible_cross_rack=condition.possible.known_partitions_across if condition is not None else None,
+                load_above_least=condition.uneven[0]
+                if condition is not None and condition.uneven is not None
+                else None,
                 budget=evaluator.tokens,
                 mode=evaluator.mode,
                 waits=decision.reason.value if decision is not None and waits else "",

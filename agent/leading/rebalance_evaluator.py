@@ -33,6 +33,7 @@ from samerack.cluster.group import GroupView, member_key, topics_of
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import SettledCluster, changed_topics
 from samerack.cluster.watch import ClusterWatch
+from samerack.common.weights import GroupWeights
 from samerack.planning import planner
 from samerack.planning.members import members_of_view, placed
 from samerack.planning.planner import owned_counts
@@ -40,7 +41,6 @@ from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.values import to_pairs
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import price_table
-from samerack.traffic.rates import Weights
 
 # Whether a member of a group may be away: dead while its session lasts, or static and about to return.
 #
@@ -168,7 +168,7 @@ class Evaluation:
 
     view: GroupView
     cluster: SettledCluster
-    weights: Weights | None
+    weights: GroupWeights | None
     hosts: object
     plan: planner.Plan
     condition: GroupCondition
@@ -329,6 +329,8 @@ class RebalanceEvaluator:
                 changes=_changes(sent, problem, cluster, topics, weights) if sent is not None else None,
                 generation=generation,
                 conditions=self._conditions,
+                uneven=_known(plan.uneven),
+                tolerance=mode.options.balance_tolerance,
             ),
         )
         self._measure(self._evaluation, self.clock())
@@ -366,6 +368,11 @@ class RebalanceEvaluator:
         self._state = remembering(self._state, (self._began - ago for ago in former))
 
 
+def _known(uneven: tuple[float | None, float | None]) -> tuple[float, float] | None:
+    now, then = uneven
+    return None if now is None or then is None else (now, then)
+
+
 def _ago(at: float, now: float) -> float:
     """Return the seconds since a time; one in the future, as the clock was set back, counts as just now.
 
@@ -375,7 +382,7 @@ def _ago(at: float, now: float) -> float:
 
 
 def _changes(
-    sent: Sent, problem: Problem, cluster: SettledCluster, topics: frozenset[str], weights: Weights | None
+    sent: Sent, problem: Problem, cluster: SettledCluster, topics: frozenset[str], weights: GroupWeights | None
 ) -> Changes:
     """Return what has changed since a plan was sent: the racks that count now, against those of then."""
     before = _racks(sent.plan.problem)

@@ -9,6 +9,7 @@ from samerack.agent.policy.requests import RebalanceRequest
 from samerack.assignors.problem import Cost
 from samerack.common import words
 
+_NOISE: Final = 1e-9
 MAX_ROUNDS: Final = 5
 """A cooperative rebalance needs two rounds; a member that never revokes a partition must not cause endless rounds."""
 
@@ -92,6 +93,9 @@ class GroupCondition:
         pause_seconds: How long partitions would have no owner in a rebalance, by the group's last ones; None if there
             were none.
         away_until: Until when a rebalance may have to wait for a member that is away (seconds, monotonic).
+        uneven: How far the most loaded member is above the least possible now, and with the plan, as a share of that;
+            None where counts of partitions decide.
+        tolerance: `leading.balance_tolerance` of the group.
         pause: The operator's request to start no rebalance for racks or traffic; None without one.
     """
 
@@ -107,6 +111,8 @@ class GroupCondition:
     conditions: int = 0
     pause_seconds: float | None = None
     away_until: float = float("-inf")
+    uneven: tuple[float, float] | None = None
+    tolerance: float = 0.0
     pause: RebalanceRequest | None = None
     owns_deleted: bool = False
 
@@ -131,6 +137,14 @@ class GroupCondition:
         if self.rates is None or not self.rates.whole:
             return weighed
         return min(weighed, self.rates.saving / self.rates.whole)
+
+    @property
+    def relieves(self) -> bool:
+        """Whether the most loaded member has more than the tolerance above what one would have with the plan."""
+        if self.uneven is None:
+            return False
+        now, then = self.uneven
+        return 1.0 + now > (1.0 + then) * (1.0 + self.tolerance) * (1.0 + _NOISE)
 
     @property
     def stuck(self) -> bool:

@@ -123,7 +123,8 @@ def decide(
         if _budget_refusal(state.budget, rules) is None:
             # a withheld partition has no owner, like a new one: only the budget prevents endless rebalances
             return _required(replace(state, budget=_spent(state.budget)), condition, Reason.PARTITIONS_CHANGED)
-    return _evaluate(state, condition, now, wall, rules)
+    weigh_up = _relieve if condition.relieves else _evaluate
+    return weigh_up(state, condition, now, wall, rules)
 
 
 def _evaluate(
@@ -148,6 +149,20 @@ def _evaluate(
     if refused is not None:
         if refused[0] is Reason.MEMBER_MAY_BE_AWAY:  # now the rebalance would last as long
             condition = replace(condition, pause_seconds=condition.away_until - now)
+        return state, _decision(condition, Action.SUPPRESS, *refused)
+    return _act(state, condition, now, rules)
+
+
+def _relieve(
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
+) -> tuple[PolicyState, Decision]:
+    """Decide about a plan that takes load from the most loaded member, whatever it saves in bytes."""
+    if rules.max_pause_seconds and (condition.pause_seconds or 0.0) > rules.max_pause_seconds:
+        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
+    if state.proposed is not None:
+        return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
+    state, refused = _refused(state, condition, now, wall, rules)
+    if refused is not None:
         return state, _decision(condition, Action.SUPPRESS, *refused)
     return _act(state, condition, now, rules)
 
@@ -210,7 +225,8 @@ def _act(state: PolicyState, condition: GroupCondition, now: float, rules: Polic
     state = replace(state, budget=_spent(state.budget))
     if rules.mode == "propose":
         return replace(state, proposed=condition.saving), _decision(condition, Action.PROPOSE, reason)
-    state = replace(state, breaker=breakers.tried(state.breaker, condition, now))
+    if reason is not Reason.UNEVEN_LOAD:  # the breaker judges rebalances by what they save
+        state = replace(state, breaker=breakers.tried(state.breaker, condition, now))
     return state, _decision(condition, Action.REBALANCE, reason)
 
 
@@ -230,6 +246,7 @@ def _decision(condition: GroupCondition, action: Action, reason: Reason, until: 
         until=until,
         pause_seconds=condition.pause_seconds,
         changes=condition.changes,
+        uneven=condition.uneven,
     )
 
 

@@ -36,6 +36,7 @@ class Reason(Enum):
     MEMBERS_RACKS_CHANGED = "member-racks-changed"
     TRAFFIC_CHANGED = "traffic-changed"
     CHEAPER_PLAN = "cheaper-plan"
+    UNEVEN_LOAD = "uneven-load"
     BELOW_MIN_SAVING = "below-min-saving"
     NOT_MEASURED = "not-measured"
     PAUSE_TOO_LONG = "pause-too-long"
@@ -92,6 +93,10 @@ TRIGGERS: Final[Mapping[Reason, Trigger]] = {
         "none of these: the agent has started since the current plan was made, or that plan was the fall-back's",
         lambda _: True,
     ),
+    Reason.UNEVEN_LOAD: Trigger(
+        "the most loaded member has more than `leading.balance_tolerance` above what one would have",
+        lambda _: False,
+    ),
 }
 _UNKNOWN: Final = Changes()
 EXEMPT: Final = frozenset(reason for reason, trigger in TRIGGERS.items() if trigger.made_cheaper is None)
@@ -144,7 +149,9 @@ WAITS: Final[Mapping[str, str]] = {
 
 
 def why_cheaper(condition: GroupCondition) -> Reason:
-    """Return why another plan is cheaper than the one in force."""
+    """Return why another plan is cheaper than the one in force, or less uneven."""
+    if condition.relieves:
+        return Reason.UNEVEN_LOAD
     return next(
         reason
         for reason, trigger in TRIGGERS.items()
@@ -172,6 +179,8 @@ class Decision:
         until: When the wait ends (seconds since 1970), if known.
         pause_seconds: How long partitions would have no owner, by the group's last rebalances; None if not known.
         changes: What has changed since the plan in force was made; None if that is not known.
+        uneven: How far the most loaded member is above the least possible now, and with the plan; None where counts of
+            partitions decide.
     """
 
     action: Action
@@ -181,3 +190,4 @@ class Decision:
     until: float | None = None
     pause_seconds: float | None = None
     changes: Changes | None = None
+    uneven: tuple[float, float] | None = None

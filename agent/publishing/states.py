@@ -7,9 +7,9 @@ replicas changed, but once in MIN_SECONDS per group at most: a rebalance in many
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypedDict
 
-from samerack.assignors.problem import Int32Array, Int64Array, Problem
+from samerack.assignors.problem import NO_LIMIT, Int32Array, Int64Array, Problem
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.records import UNKNOWN, MemberState, PlanningState, TopicState
 from samerack.settings.leading import LeadingSettings
@@ -73,7 +73,7 @@ def state_record(group: GroupTraffic, cluster: ClusterView, leading: LeadingSett
     names = sorted({one.topic for one in group.partitions}.union(*subscribed.values()))
     topic_index = {name: index for index, name in enumerate(names)}
     clients, tasks = _whole_tasks(group)
-    weights = _weights(group.problem)
+    weights, loads, carried = _weights(group.problem), _loads(group.problem), _carried(group.problem)
     mode = mode_of_group(group, leading, rack_aware_fetch=True)
     return StateRecord(
         racks=racks,
@@ -87,18 +87,26 @@ def state_record(group: GroupTraffic, cluster: ClusterView, leading: LeadingSett
                 topics=tuple(topic_index[name] for name in subscribed.get(member.id, ())),
                 tells_rack=_sends_rack(member),
                 client=clients.get(member.id),
+                **carried.get(member.id, {}),
             )
             for member in group.members
         ),
         topics=tuple(
-            topic.model_copy(update={"tasks": tasks.get(topic.name), "weights": weights.get(topic.name)})
+            topic.model_copy(
+                update={
+                    "tasks": tasks.get(topic.name),
+                    "weights": weights.get(topic.name),
+                    "loads": loads.get(topic.name),
+                }
+            )
             for topic in _topics(group, names, cluster, rack_index)
         ),
         planning=PlanningState(
-            by_bytes=leading.weigh_by == "bytes",
+            by_bytes=mode.weighs_bytes,
             keep_copartitioned=mode.options.keep_copartitioned,
             max_skew=mode.options.max_skew,
             spread_moves=mode.options.spread_moves,
+            balance_tolerance=mode.options.balance_tolerance if group.problem and group.problem.by_load else None,
         ),
     )
 
@@ -114,6 +122,29 @@ def _whole_tasks(group: GroupTraffic) -> tuple[dict[str, int], dict[str, tuple[i
 def _weights(problem: Problem | None) -> dict[str, tuple[int, ...]]:
     """Return by topic what planning counts each partition as; empty where all count alike."""
     return {} if problem is None or problem.weights is None else _by_topic(problem, problem.weights)
+
+
+def _loads(problem: Problem | None) -> dict[str, tuple[int, ...]]:
+    """Return by topic what members are balanced by; empty where counts decide."""
+    return {} if problem is None or problem.loads is None else _by_topic(problem, problem.loads)
+
+
+class _Carried(TypedDict, total=False):
+    capacity: float
+    max_partitions: int
+
+
+def _carried(problem: Problem | None) -> dict[str, _Carried]:
+    """Return by member id what members can carry, as far as they differ."""
+    carried: dict[str, _Carried] = {}
+    if problem is not None and problem.capacity is not None:
+        for member, capacity in zip(problem.members, problem.capacity.tolist(), strict=True):
+            carried.setdefault(member, {})["capacity"] = capacity
+    if problem is not None and problem.max_partitions is not None:
+        for member, most in zip(problem.members, problem.max_partitions.tolist(), strict=True):
+            if most < NO_LIMIT:
+                carried.setdefault(member, {})["max_partitions"] = most
+    return carried
 
 
 def _by_topic(problem: Problem, values: Int32Array | Int64Array) -> dict[str, tuple[int, ...]]:

@@ -27,7 +27,7 @@ from samerack.assignors.problem import NOBODY, Int32Array, Int64Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _League:
+class League:
     """Topics that are assigned together.
 
     Attributes:
@@ -53,11 +53,11 @@ def assign_bundles(problem: Problem, *, near_first: bool = False) -> Int32Array:
 
     Complexity: O(P) in numpy, and a flow with arcs in the number of classes of bundles and of leagues * members.
     """
-    leagues = _leagues(problem)
+    leagues = leagues_of(problem)
     near = locality(problem)
     sizes = np.array([league.partitions.shape[1] for league in leagues])
     first_seat = starts_of(np.array([len(league.members) for league in leagues]))
-    price, prices = _bundle_prices(leagues, near)
+    price, prices = bundle_prices(leagues, near)
     claim, claims = _bundle_claims(leagues, problem.owner, first_seat)
     units = Units(
         kind=np.repeat(np.arange(len(leagues), dtype=np.int32), sizes),
@@ -80,7 +80,8 @@ def assign_bundles(problem: Problem, *, near_first: bool = False) -> Int32Array:
     return owner
 
 
-def _leagues(problem: Problem) -> list[_League]:
+def leagues_of(problem: Problem) -> list[League]:
+    """Return the sets of topics with equal partition counts and equal subscribers."""
     counts = np.bincount(problem.topic_of, minlength=len(problem.topics))
     starts = starts_of(counts)
     audience, wanted_by = row_codes(list(problem.subscriptions))
@@ -89,7 +90,7 @@ def _leagues(problem: Problem) -> list[_League]:
         if count:
             groups.setdefault((kind, count), []).append(topic)
     return [
-        _League(
+        League(
             partitions=starts[topics][:, np.newaxis] + np.arange(count),
             members=np.flatnonzero(wanted_by[kind][problem.subscription_of]),
             subscriptions=np.flatnonzero(wanted_by[kind]),
@@ -98,14 +99,14 @@ def _leagues(problem: Problem) -> list[_League]:
     ]
 
 
-def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, Int64Array]:
+def bundle_prices(leagues: list[League], near: Locality) -> tuple[Int32Array, Int64Array]:
     """Return the price row of each bundle (sums over its partitions), and the distinct rows."""
     sums = np.concatenate([near.prices[near.price[league.partitions]].sum(axis=0) for league in leagues])
     sums -= sums.min(axis=1, keepdims=True)
     return count_rows(list(sums.T))
 
 
-def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, SeatClaims]:
+def _bundle_claims(leagues: list[League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, SeatClaims]:
     """Return claims for the current owners of partitions of each bundle; a claim saves one move per such partition."""
     rows: list[Int32Array] = []
     seats, kept, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [0]
@@ -126,7 +127,7 @@ def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64A
 
 
 def _seats(
-    leagues: list[_League], column: Int32Array, first_seat: Int64Array, share_of: Int32Array, spread: Spread
+    leagues: list[League], column: Int32Array, first_seat: Int64Array, share_of: Int32Array, spread: Spread
 ) -> Seats:
     """Return one seat per league and member, which takes the floor, and one node per member, which takes extras."""
     league_of = np.repeat(np.arange(len(leagues)), np.diff(first_seat))
@@ -145,14 +146,14 @@ def _seats(
     )
 
 
-def _shares(leagues: list[_League]) -> tuple[Int64Array, Int64Array]:
+def _shares(leagues: list[League]) -> tuple[Int64Array, Int64Array]:
     """Return, for each league, the least number of bundles per member and the number of members with one more."""
     bundles = np.array([league.partitions.shape[1] for league in leagues])
     floor, extras = np.divmod(bundles, np.array([len(league.members) for league in leagues]))
     return floor, extras
 
 
-def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
+def _extras_before_racks(problem: Problem, leagues: list[League]) -> Spread:
     """Compute the least unequal numbers of extra bundles per member, at most one per league, by subscription."""
     size = np.bincount(problem.subscription_of, minlength=len(problem.subscriptions))
     edge_kind = np.repeat(np.arange(len(leagues)), [len(league.subscriptions) for league in leagues])
@@ -167,7 +168,7 @@ def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
 
 
 def _extras_after_racks(
-    problem: Problem, leagues: list[_League], near: Locality, units: Units
+    problem: Problem, leagues: list[League], near: Locality, units: Units
 ) -> tuple[Int32Array, Spread]:
     """Return [M] the group of each member (subscription and column), and the extra bundles of the groups' members.
 

@@ -18,7 +18,8 @@ in any plan of least unequal loads. Among all plans within that limit, again lex
 2. balance: the least sum of squares,
 3. moves.
 
-With `keep_copartitioned` whole bundles are balanced (`assignors.consumer.copartition`).
+With `keep_copartitioned` whole bundles are balanced (`assignors.consumer.copartition`). Where partitions have loads, or
+members capacities or limits, members are balanced by these (`assignors.consumer.load.plan`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from samerack.assignors.arrays import combine, first_of_each, ranges, row_codes
 from samerack.assignors.balance import Spread, Ways, cheapest_spread, least_unequal
 from samerack.assignors.consumer.copartition import assign_bundles
 from samerack.assignors.consumer.kafkas import member_order
+from samerack.assignors.consumer.load.plan import assign_by_load
 from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.consumer.spread import Room, spread_exactly, spread_topics
 from samerack.assignors.flow import Seats, Units, one_claim_each, place
@@ -52,6 +54,8 @@ class Options:
             0 for none. Not allowed with `keep_copartitioned`.
         spread_moves: how many partitions may move beyond the fewest, so that no member has too many of one topic; in
             groups small enough (`assignors.consumer.spread`). No effect with `keep_copartitioned`.
+        balance_tolerance: where the problem has loads, capacities or limits: how far the most loaded member may be
+            above the least possible, as a share of that, so that fewer bytes are read across racks.
         spread: whether topics and weights are spread over members, among plans that are equal in the objective. A
             caller that only wants to know the cost saves half of the time without it.
     """
@@ -61,6 +65,7 @@ class Options:
     stickiness: bool = True
     max_skew: int = 0
     spread_moves: int = 0
+    balance_tolerance: float = 0.1
     spread: bool = True
 
 
@@ -95,7 +100,11 @@ def assign(problem: Problem, options: Options = DEFAULTS) -> Int32Array:
         problem = replace(problem, owner=nobody)
     order = member_order(problem)
     ranked = _in_order(problem if read.all() else _only(problem, read), order)
-    if options.keep_copartitioned:
+    if problem.by_load:
+        plan = assign_by_load(
+            ranked, tolerance=options.balance_tolerance, keep_copartitioned=options.keep_copartitioned
+        )
+    elif options.keep_copartitioned:
         plan = assign_bundles(ranked, near_first=options.near_first)
     else:
         plan = _assign(ranked, options)
@@ -114,6 +123,7 @@ def _only(problem: Problem, read: BoolArray) -> Problem:
         leader_rack=problem.leader_rack[read],
         weights=None if problem.weights is None else problem.weights[read],
         owner=problem.owner[read],
+        loads=None if problem.loads is None else problem.loads[read],
         contested=None,
     )
 
@@ -132,6 +142,8 @@ def _in_order(problem: Problem, order: Int32Array) -> Problem:
         reads_any_replica=problem.reads_any_replica[order],
         subscription_of=problem.subscription_of[order],
         owner=rank[problem.owner],
+        capacity=None if problem.capacity is None else problem.capacity[order],
+        max_partitions=None if problem.max_partitions is None else problem.max_partitions[order],
     )
 
 
@@ -140,6 +152,8 @@ def _refuse_what_contradicts(options: Options) -> None:
         raise AssignmentError(f"max_skew {options.max_skew}: expected partitions beyond a fair share, 0 or more")
     if options.spread_moves < 0:
         raise AssignmentError(f"spread_moves {options.spread_moves}: expected partitions that may move, 0 or more")
+    if not options.balance_tolerance >= 0:
+        raise AssignmentError(f"balance_tolerance {options.balance_tolerance}: expected a share, 0 or more")
     if options.max_skew and options.keep_copartitioned:
         raise AssignmentError("max_skew and keep_copartitioned do not go together: bundles are always dealt evenly")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from samerack.assignors.consumer import kafkas, optimal
 from samerack.assignors.consumer.optimal import DEFAULTS, Options
-from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Problem, by_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,9 +150,9 @@ def server_plan(problem: Problem, sends_rack: BoolArray, *, assign: _Assign = _a
 
 
 def _as_sent(problem: Problem, sends_rack: BoolArray) -> Problem:
-    """Return the problem without what only the agent knows: racks that members do not send, and bytes."""
+    """Return the problem without what only the agent knows: racks that members do not send, bytes, capacities."""
     racks = np.where(sends_rack, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
-    return replace(problem, member_rack=racks, weights=None)
+    return replace(by_counts(problem), member_rack=racks, weights=None)
 
 
 __all__ = ["ASSIGNORS", "DEFAULTS", "Assignor", "Options", "own_plan", "server_plan"]

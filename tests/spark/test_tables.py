@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from pydantic import BaseModel
@@ -237,7 +240,16 @@ def test_tables_know_their_stream(spark: SparkSession, files: _Files, tmp_path: 
 
 def test_of_two_streams_that_begin_together_one_is_refused(spark: SparkSession, made: PipelineSettings) -> None:
     """Both find tables that nobody writes; Delta accepts one claim, and the other stream then sees whose it is."""
-    with ThreadPoolExecutor(2) as pool:
+    both = Barrier(2)
+    owner = tables._owner
+
+    def seen_by_both(*of: Any) -> str:
+        found = owner(*of)
+        with suppress(BrokenBarrierError):
+            both.wait(5)
+        return found
+
+    with patch.object(tables, "_owner", seen_by_both), ThreadPoolExecutor(2) as pool:
         takes = [pool.submit(tables.take, spark, made, stream) for stream in ("first", "second")]
     errors = [error for one in takes if (error := one.exception()) is not None]
     assert len(errors) == 1

@@ -15,7 +15,7 @@ import numpy as np
 from samerack.agent.policy.measured import shares_of
 from samerack.assignors.consumer.registry import server_plan
 from samerack.assignors.evaluate import Rates, known_crossing, known_crossing_by_member, row_of
-from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem, by_counts
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
 from samerack.cli.live_group import asked_configs, how_led, subject_of
@@ -46,6 +46,7 @@ _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
 )
+_BYTES_ARE_UNKNOWN = "leading.balance is bytes, and bytes are not measured: give --seconds, 30 or more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +57,15 @@ class PlanFigures:
         cross_rack_share: by the plan's weights, and by bytes where they are measured; None if not known.
         topic_share: how evenly members read topics; None if no topic is shared.
         busiest: the member that reads most bytes; None if they are not measured.
+        load_above_least: how far the most loaded member is above a proven lower bound of the least possible, as a share
+            of that; None where counts of partitions are balanced.
     """
 
     cost: Cost
     cross_rack_share: float | None
     topic_share: TopicShare | None
     busiest: BusiestMember | None
+    load_above_least: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +185,7 @@ def examine(
         seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    mode = mode_of(subject.protocol, settings.leading, rack_aware_fetch=aware)
+    mode = mode_of(subject.protocol, settings.leading.of(group), rack_aware_fetch=aware)
     members = placed(
         (member for member in subject.members if member.instance_id != settings.leading.instance_id), cluster.racks
     )
@@ -219,8 +223,10 @@ def examine(
         over_racks=over_racks(
             rack_spread(problem, cluster, rates), elsewhere={rack.rack for rack in racks.values()} - cluster.racks.names
         ),
-        present=_figures(problem, problem.owner, made.before, shares[0], rates),
-        proposed=_figures(problem, made.final, made.after, shares[1], rates),
+        present=replace(
+            _figures(problem, problem.owner, made.before, shares[0], rates), load_above_least=made.uneven[0]
+        ),
+        proposed=replace(_figures(problem, made.final, made.after, shares[1], rates), load_above_least=made.uneven[1]),
         copartitioning=copartitioning(made, mode, settings, group, rates) if made.assignor == "optimal" else None,
         warnings=(
             *unknown,
@@ -228,6 +234,7 @@ def examine(
             *unknown_racks([rack.named for rack in racks.values()], cluster),
             *rack_warnings([rack.named for rack in racks.values()], settings.racks, cluster.racks),
             *subject.unreadable,
+            *([_BYTES_ARE_UNKNOWN] if mode.balances_bytes and weights is None else []),
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.options.keep_copartitioned else []),
         ),
         members=tuple(
@@ -242,7 +249,7 @@ def examine(
             )
             for index, member in enumerate(problem.members)
         ),
-        curve=points_of(problem, seconds=mode.deadline_seconds, rates=rates) if with_curve else None,
+        curve=points_of(by_counts(problem), seconds=mode.deadline_seconds, rates=rates) if with_curve else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -50,6 +50,10 @@ def plan(
         ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    balance: Annotated[
+        Literal["partitions", "bytes"] | None,
+        typer.Option("--balance", help="What is spread evenly over members instead of by `leading.balance`."),
+    ] = None,
     with_curve: Annotated[
         bool,
         typer.Option("--curve", help="Also show what would cross racks if members could have more than a fair share."),
@@ -64,11 +68,14 @@ def plan(
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings)
+    if balance is not None:
+        leading = settings.leading.of(group).model_copy(update={"balance": balance, "groups": {}})
+        settings = settings.model_copy(update={"leading": leading})
     made = examine(
         group,
         settings,
         assignor,
-        rates=measured_rates(group, settings, seconds) if seconds and settings.leading.weigh_by == "bytes" else None,
+        rates=measured_rates(group, settings, seconds) if seconds and settings.leading.of(group).uses_bytes else None,
         with_curve=with_curve,
     )
     if as_json:
@@ -191,6 +198,9 @@ def show(made: LivePlan) -> None:
     if now.busiest and then.busiest:
         most = f"now {busiest_in_words(now.busiest)}, with {assignor} {busiest_in_words(then.busiest)}"
         console.print(plain(f"busiest member: {most}"))
+    if now.load_above_least is not None and then.load_above_least is not None:
+        above = f"now {percent(now.load_above_least)}, with {assignor} {percent(then.load_above_least)}"
+        console.print(plain(f"most loaded member, above the least possible: {above}"))
     console.print(plain(f"an agent leads it: {made.agent_leads}"))
     if made.agent_only_observes:
         console.print(plain(f"the running agent only observes it: {made.agent_only_observes}"))

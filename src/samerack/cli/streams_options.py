@@ -15,6 +15,7 @@ from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskTy
 from samerack.assignors.streams.evaluate import missing_standbys, relevant_partitions, spread
 from samerack.assignors.streams.plugin import Request
 from samerack.assignors.streams.registry import ASSIGNORS, Partition, settle, weighed
+from samerack.common.weights import Rows
 from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.streams_application import Brokers, LiveApplication
 from samerack.traffic.streams_instances import Unknown
@@ -212,7 +213,7 @@ def _restored(live: LiveApplication, plan: Plan, rates: Rates) -> int | None:
 def weights_by_bytes(rates: Rates) -> dict[Partition, int]:
     """Return the weights of partitions whose bytes are measured, as a running agent weighs them."""
     measured = rates.bytes_per_second or {}
-    rows = weights_of_rates(measured) or {}
+    rows: Rows = weights_of_rates(measured) or {}
     return {(topic, number): rows[topic][number] for topic, number in measured if topic in rows}
 
 

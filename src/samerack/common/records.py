@@ -88,6 +88,8 @@ class MemberState(BaseModel):
             None if an older agent did not report it.
         client: of Kafka Streams, the number of its client, whose threads are members; None for other groups, if it is
             not known, and if an older agent did not report it.
+        capacity: load that it can carry, relative to the others; None where all are alike.
+        max_partitions: partitions that it may have at most; None for no limit.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -99,6 +101,8 @@ class MemberState(BaseModel):
     topics: tuple[int, ...]
     tells_rack: bool | None = None
     client: int | None = None
+    capacity: float | None = None
+    max_partitions: Count | None = None
 
 
 class PlanningState(BaseModel):
@@ -109,6 +113,8 @@ class PlanningState(BaseModel):
         keep_copartitioned: whether partition i of co-partitioned topics stays on one member.
         max_skew: partitions beyond its fair share that a member may have for locality.
         spread_moves: partitions beyond the fewest that may move so that topics are spread.
+        balance_tolerance: how far the most loaded member may be above the least possible, as a share of that; None
+            where counts of partitions are balanced.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -117,6 +123,7 @@ class PlanningState(BaseModel):
     keep_copartitioned: bool
     max_skew: Count
     spread_moves: Count
+    balance_tolerance: float | None = None
 
 
 class TopicState(BaseModel):
@@ -131,6 +138,7 @@ class TopicState(BaseModel):
             `MemberState.client`.
         weights: what planning counts a partition as; None if partitions count alike, if the agent does not know the
             group's traffic yet, and if an older agent did not report it.
+        loads: what members are balanced by; None where each partition is a load of 1.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -141,6 +149,7 @@ class TopicState(BaseModel):
     bytes_per_second: tuple[float, ...] = ()
     tasks: tuple[int, ...] | None = None
     weights: tuple[int, ...] | None = None
+    loads: tuple[int, ...] | None = None
 
 
 class GroupState(Record):

@@ -48,7 +48,7 @@ class MemberPart(QuestionPart):
 
     `user_data` (hexadecimal) is what the member's own assignor wrote: it replaces what the member claims, as far as it
     contains that.
-    `locality` overrides the group's.
+    `locality` overrides the group's. `capacity` and `max_partitions` say what it can carry.
     """
 
     id: str
@@ -61,6 +61,8 @@ class MemberPart(QuestionPart):
     user_data: str | None = None
     send_owned: bool = False
     locality: Locality | None = None
+    capacity: float = 1.0
+    max_partitions: int | None = None
 
 
 class AssignQuestion(QuestionPart):
@@ -80,6 +82,8 @@ class AssignQuestion(QuestionPart):
     protocol_version: int = RACK_SINCE
     locality: Locality = "any"
     weights: dict[str, list[int]] | None = None
+    loads: dict[str, list[int]] | None = None
+    balance_tolerance: float = Field(default=0.1, ge=0)
     keep_copartitioned: bool = False
     stickiness: bool = True
     max_skew: int = Field(default=0, ge=0)
@@ -131,6 +135,7 @@ def options_of(question: AssignQuestion) -> Options:
         stickiness=question.stickiness,
         max_skew=question.max_skew,
         spread_moves=question.spread_moves,
+        balance_tolerance=question.balance_tolerance,
     )
 
 
@@ -149,6 +154,7 @@ def problem_of(question: AssignQuestion) -> Problem:
         },
         members=[_member_input(member, question) for member in question.members],
         weights=question.weights,
+        loads=question.loads,
     )
 
 
@@ -165,6 +171,8 @@ def _member_input(member: MemberPart, question: AssignQuestion) -> MemberInput:
         reads_any_replica=(member.locality or question.locality) == "any",
         owned=owned,
         generation=generation,
+        capacity=member.capacity,
+        max_partitions=member.max_partitions,
     )
 
 

@@ -95,7 +95,10 @@ _HALF_CHARACTER: Final = r"(?i)\\ud[89ab]..(?!\\ud[c-f])|(?<!\\ud[89ab]..)\\ud[c
 """An escape of one half of a surrogate pair without the other, in a text without escaped backslashes."""
 _NO_NAME: Final = f"longer than {LONGEST_NAME} characters, or with control characters"
 _MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch", "planning"})
-_MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", "tasks", "weights"})
+_MAY_BE_MISSING: Final = frozenset(
+    {"balance_tolerance", "bytes_per_second", "capacity", "client", "loads", "max_partitions", "tasks", "tells_rack"}
+    | {"weights"}
+)
 
 _Rules: TypeAlias = Iterator[tuple[Column, str | Column]]
 """Pairs of a condition under which a record is bad, and the reason."""

@@ -12,14 +12,24 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.build import MAX_CAPACITY, MemberInput, build_problem
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import cross_rack_mask, known_mask
-from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Int64Array, Problem
+from samerack.assignors.problem import (
+    NO_LIMIT,
+    NOBODY,
+    AssignmentError,
+    BoolArray,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    Problem,
+)
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.common.errors import AgentError, one_line
 from samerack.common.records import UNKNOWN, GroupState, TopicState
-from samerack.traffic.rates import LEVELS, Weights, weights_of_rates
+from samerack.common.weights import Rows
+from samerack.traffic.rates import LEVELS, weights_of_rates
 
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""
@@ -215,6 +225,7 @@ def led_options(state: GroupState) -> optimal.Options:
         keep_copartitioned=planning.keep_copartitioned,
         max_skew=planning.max_skew,
         spread_moves=planning.spread_moves,
+        balance_tolerance=0.0 if planning.balance_tolerance is None else planning.balance_tolerance,
     )
 
 
@@ -225,7 +236,7 @@ def led_weights(state: GroupState) -> Int64Array | None:
     """
     if state.planning is not None and not state.planning.by_bytes:
         return None
-    weights: Weights | None = {topic.name: topic.weights for topic in state.topics if topic.weights is not None}
+    weights: Rows | None = {topic.name: topic.weights for topic in state.topics if topic.weights is not None}
     if not weights:
         weights = weights_of_rates(
             {(topic.name, number): rate for topic in state.topics for number, rate in enumerate(topic.bytes_per_second)}
@@ -255,6 +266,8 @@ def _check(state: GroupState) -> None:
     if len({topic.name for topic in state.topics}) < topics:
         raise StateError("a topic occurs twice: a state names each topic once")
     for member in state.members:
+        if not 0 < (1.0 if member.capacity is None else member.capacity) <= MAX_CAPACITY:
+            raise StateError(f"capacity of member {member.id!r}: expected above 0, at most {MAX_CAPACITY:g}")
         _within((member.rack,), racks, f"rack of member {member.id!r}", "racks")
         if not all(0 <= index < topics for index in member.topics):
             raise StateError(f"topics of member {member.id!r}: expected indices below {topics}, got {member.topics}")
@@ -272,7 +285,7 @@ def _check_lengths(topic: TopicState) -> None:
             f"topic {topic.name!r}: has {count} owners, {len(topic.replicas)} lists of replicas and "
             f"{len(topic.bytes_per_second)} rates; expected one of each for every partition, or no rates"
         )
-    for name, values in (("tasks", topic.tasks), ("weights", topic.weights)):
+    for name, values in (("tasks", topic.tasks), ("weights", topic.weights), ("loads", topic.loads)):
         if values is not None and len(values) != count:
             raise StateError(
                 f"topic {topic.name!r}: has {count} owners and {len(values)} {name}; expected one for every partition"
@@ -283,6 +296,8 @@ def _check_rates(topic: TopicState) -> None:
     # also false for NaN
     if not all(0 <= rate <= _GREATEST_RATE for rate in topic.bytes_per_second):
         raise StateError(f"rates of topic {topic.name!r}: expected bytes per second from 0 to {_GREATEST_RATE:g}")
+    if not all(0 <= load <= _GREATEST_RATE for load in topic.loads or ()):
+        raise StateError(f"loads of topic {topic.name!r}: expected numbers from 0 to {_GREATEST_RATE:g}")
     if not all(1 <= weight <= _GREATEST_WEIGHT for weight in topic.weights or ()):
         raise StateError(f"weights of topic {topic.name!r}: expected integers from 1 to {_GREATEST_WEIGHT}")
 
@@ -322,4 +337,22 @@ def led_plan(group: GroupProblem, options: optimal.Options | None = None) -> Int
     Raises:
         AssignmentError: as the assignor.
     """
-    return optimal.assign(replace(group.problem, weights=led_weights(group.state)), options or led_options(group.state))
+    problem = _balanced(replace(group.problem, weights=led_weights(group.state)), group.state)
+    return optimal.assign(problem, options or led_options(group.state))
+
+
+def _balanced(problem: Problem, state: GroupState) -> Problem:
+    """Return the problem with the loads, capacities and limits by which the agent balances the group, if it does."""
+    if state.planning is None or state.planning.balance_tolerance is None:
+        return problem
+    rows = [topic.loads or (0,) * len(topic.owner) for topic in _by_name(state.topics)]
+    loads = np.array([load for row in rows for load in row], np.int64)
+    members = sorted(state.members, key=lambda member: member.id)
+    capacities = np.array([1.0 if member.capacity is None else member.capacity for member in members], np.float64)
+    limits = np.array([NO_LIMIT if one.max_partitions is None else one.max_partitions for one in members], np.int64)
+    return replace(
+        problem,
+        loads=loads if any(topic.loads is not None for topic in state.topics) else None,
+        capacity=capacities if len(set(capacities.tolist())) > 1 else None,
+        max_partitions=limits if (limits < NO_LIMIT).any() else None,
+    )

@@ -70,6 +70,8 @@ MEMBERS: Final = ArrayType(
         topics=INDICES,
         tells_rack=BooleanType(),
         client=INDEX,
+        capacity=DoubleType(),
+        max_partitions=COUNT,
     )
 )
 TOPICS: Final = ArrayType(
@@ -80,9 +82,16 @@ TOPICS: Final = ArrayType(
         bytes_per_second=ArrayType(DoubleType()),
         tasks=INDICES,
         weights=INDICES,
+        loads=ArrayType(COUNT),
     )
 )
-PLANNING: Final = shape(by_bytes=BooleanType(), keep_copartitioned=BooleanType(), max_skew=COUNT, spread_moves=COUNT)
+PLANNING: Final = shape(
+    by_bytes=BooleanType(),
+    keep_copartitioned=BooleanType(),
+    max_skew=COUNT,
+    spread_moves=COUNT,
+    balance_tolerance=DoubleType(),
+)
 
 GROUP_STATE: Final = shape(
     **_COMMON,
@@ -151,7 +160,7 @@ GROUP_STATES: Final = _table(
         MEMBERS,
         "The members: `rack` is an index into `racks` or -1, `topics` are indices into `topics`; `tells_rack` is null "
         "where an older agent did not say; `client` is the number of a Kafka Streams client, null without one or where "
-        "it is not known.",
+        "it is not known; `capacity` and `max_partitions` are null where members are alike and without limit.",
     ),
     (
         "topics",
@@ -159,7 +168,7 @@ GROUP_STATES: Final = _table(
         "What they read, an entry for each partition: `replicas` (racks, the leader's first), `owner` (index into "
         "`members` or -1), `bytes_per_second` (empty where unknown), `tasks` (numbers of Kafka Streams' "
         "tasks or -1; null as `client`), `weights` (what planning counts them as; null where they count alike, and "
-        "where an older agent did not say).",
+        "where an older agent did not say), `loads` (what members are balanced by; null where counts decide).",
     ),
     ("planning", PLANNING, "How the agent plans the group, or would; null where an older agent did not say."),
     _DAY,

@@ -135,17 +135,27 @@ def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
 
 
 def take(spark: SparkSession, settings: PipelineSettings, stream: str) -> None:
-    """Record in each table which stream writes it; of two that try at the same time one fails.
+    """Record in each table which stream writes it; of two that try at the same time the second fails.
 
     Raises:
         AgentError: Another stream writes one of the tables.
     """
 
     def take_one(name: str) -> None:
+        version = opened(spark, settings, name).history(1).collect()[0]["version"]
         owner = _owner(spark, settings, name)
         _check_owner(settings, name, owner, stream)
-        if not owner:
-            spark.sql(f"ALTER TABLE delta.`{location(settings, name)}` SET TBLPROPERTIES ('{_OWNER}' = '{stream}')")
+        if owner:
+            return
+        own(name, stream)
+        # Delta does not hold against each other what two streams set: the later one gives way
+        first = _first_owner(spark, settings, name, since=version)
+        if first != stream:
+            own(name, first)
+        _check_owner(settings, name, first, stream)
+
+    def own(name: str, owner: str) -> None:
+        spark.sql(f"ALTER TABLE delta.`{location(settings, name)}` SET TBLPROPERTIES ('{_OWNER}' = '{owner}')")
 
     for name in TABLES:
         patiently(partial(take_one, name))
@@ -155,6 +165,13 @@ def _owner(spark: SparkSession, settings: PipelineSettings, name: str) -> str:
     """Return the id of the stream that writes a table; empty if none has."""
     properties = opened(spark, settings, name).detail().select("properties").collect()[0]["properties"]
     return str((properties or {}).get(_OWNER, ""))
+
+
+def _first_owner(spark: SparkSession, settings: PipelineSettings, name: str, *, since: int) -> str:
+    """Return the id of the first stream that was recorded in a table after a version."""
+    commits = opened(spark, settings, name).history().where(F.col("version") > since).orderBy("version")
+    properties = (json.loads((row["operationParameters"] or {}).get("properties", "{}")) for row in commits.collect())
+    return next(str(found[_OWNER]) for found in properties if _OWNER in found)
 
 
 def _check_owner(settings: PipelineSettings, name: str, owner: str, stream: str) -> None:

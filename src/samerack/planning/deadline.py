@@ -70,7 +70,9 @@ def fall_back(problem: Problem) -> Int32Array:
 
 
 def is_small(problem: Problem) -> bool:
-    """Return whether the group is planned in this process, by the most arcs that its flow can have."""
+    """Return whether the group is planned in this process, by the most arcs that its flow can have; none by load."""
+    if problem.by_load:
+        return False
     columns = min(len(problem.members), 2 * len(problem.racks) + 1)
     arcs = len(problem.owner) * (columns + 1) + problem.subscriptions.size * columns + len(problem.members)
     heaviest = 1 if problem.weights is None else int(problem.weights.max(initial=1))

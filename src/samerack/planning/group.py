@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 OPTIMAL: Final = "optimal"
 
 
-def assign_group(
+def assign_group(  # noqa: PLR0913 - what there is to say of a group
     members: Sequence[MemberInput],
     topics: Mapping[str, Sequence[Sequence[str | None]]],
     *,
     assignor: str = OPTIMAL,
     weights: Mapping[str, Sequence[int]] | None = None,
+    loads: Mapping[str, Sequence[int]] | None = None,
     options: Options = DEFAULTS,
 ) -> dict[str, dict[str, list[int]]]:
     """Assign the partitions of a consumer group to its members.
@@ -32,17 +33,19 @@ def assign_group(
         assignor: `optimal`, or the protocol name of the group's members, such as `range` or `cooperative-sticky`. With
             a cooperative one a partition that moves is left out until its owner has given it up (KIP-429).
         weights: for topics that have them, the cost of each partition when it is read across racks; 1 elsewhere.
+        loads: for topics that have them, the load of each partition: members are balanced by these, and by their
+            capacities and limits, instead of by counts.
         options: see `Options`.
 
     Returns:
         For each member id the partition numbers by topic, both sorted; a member without partitions has an empty dict.
 
     Raises:
-        AssignmentError: there is no such assignor, a member id occurs twice, or weights or options do not fit.
+        AssignmentError: there is no such assignor, a member id occurs twice, or weights, loads or options do not fit.
     """
     if assignor not in ASSIGNORS:
         raise AssignmentError(f"assignor {assignor!r} is unknown; give one of {', '.join(ASSIGNORS)}")
-    problem = build_problem(topics=topics, members=members, weights=weights)
+    problem = build_problem(topics=topics, members=members, weights=weights, loads=loads)
     owner = assign_problem(problem, assignor, options)
     result: dict[str, dict[str, list[int]]] = {}
     for member, partitions in partitions_by_member(problem, owner).items():

@@ -30,6 +30,7 @@ class PlanMember:
         id: Member id.
         instance_id: `group.instance.id`, or None.
         client_id: Its `client.id`.
+        client_host: Its host, as its coordinator has it; empty if that is not known yet.
         topics: What it subscribes to.
         rack: Rack, its source, and whether fetches carry it.
         owned: Partitions that it owns now, claimed in `generation`.
@@ -40,6 +41,7 @@ class PlanMember:
     id: str
     instance_id: str | None
     client_id: str = ""
+    client_host: str = ""
     topics: tuple[str, ...] | frozenset[str]
     rack: MemberRack
     owned: TopicPartitions
@@ -65,6 +67,7 @@ def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOS
         PlanMember(
             id=member.id,
             client_id=member.client_id,
+            client_host=member.client_host,
             instance_id=member.instance_id,
             topics=member.subscription.topics,
             version=member.subscription.version,
@@ -141,6 +144,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
             PlanMember(
                 id=member_id,
                 client_id=client_id,
+                client_host=known.client_host if known is not None else "",
                 instance_id=instance_id,
                 topics=subscription.topics,
                 version=subscription.version,

@@ -20,6 +20,7 @@ import numpy as np
 
 from samerack.assignors.arrays import stable_order
 from samerack.assignors.check import round_to_send
+from samerack.assignors.consumer.load.plan import load_above_least
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
 from samerack.cluster.group import GroupView, topics_of
@@ -64,6 +65,14 @@ class Plan:
     def after(self) -> Cost:
         """Cost of `final`."""
         return evaluate(self.problem, self.final)
+
+    @cached_property
+    def uneven(self) -> tuple[float | None, float | None]:
+        """How far the most loaded member is above a proven bound now, and with `final`; None where counts decide."""
+        problem = self.problem
+        if not problem.by_load:
+            return None, None
+        return load_above_least(problem, problem.owner), load_above_least(problem, self.final)
 
     @property
     def withheld(self) -> int:
@@ -187,7 +196,7 @@ def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
 
 
 def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
-    """Return the members that would get no partition although there are enough.
+    """Return the members that would get no partition although there are enough; none where loads decide.
 
     There are enough if another member has two partitions or more (beyond the allowed skew), one of them of a topic of
     such a member. If co-partitioned topics stay together, it needs two of that topic: Kafka's range assigns topic by
@@ -198,7 +207,7 @@ def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
     problem, final = plan.problem, plan.final
     given = np.flatnonzero(final != NOBODY)
     loads = np.bincount(final[given], minlength=len(problem.members))
-    if not len(given) or bool(np.all(loads)):
+    if not len(given) or bool(np.all(loads)) or problem.by_load:
         return ()
     if mode.options.keep_copartitioned:
         of_one_topic = final[given].astype(np.int64) * len(problem.topics) + problem.topic_of[given]

@@ -12,19 +12,29 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 import numpy as np
 
-from samerack.assignors.build import MemberInput, OwnedClaims, TopicTable, assemble, table_of_patterns, weights_of
+from samerack.assignors.build import (
+    MemberInput,
+    OwnedClaims,
+    TopicTable,
+    assemble,
+    loads_of,
+    table_of_patterns,
+    weights_of,
+)
 from samerack.assignors.consumer.registry import DEFAULTS, Options
 from samerack.assignors.problem import NOBODY, BoolArray, Int64Array, Problem
 from samerack.cluster.group import topics_of
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
+from samerack.common.patterns import fits
+from samerack.common.weights import GroupWeights
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.planning.members import PlanMember
 from samerack.protocol.values import TopicPartitions
-from samerack.settings.leading import COOPERATIVE_PROTOCOLS, LeadingSettings
+from samerack.settings.leading import COOPERATIVE_PROTOCOLS, LeadingSettings, MemberRule
 
 _Rows: TypeAlias = tuple[SettledPartition, ...]
 _Placement: TypeAlias = tuple[int, tuple[int, ...]]
@@ -39,17 +49,26 @@ class Mode:
         cooperative: Members rebalance incrementally (KIP-429).
         rack_aware_fetch: Whether replicas in the member's rack may serve reads, or leaders only.
         options: Options of the optimal assignor.
+        weighs_bytes: Whether a partition that is read across racks costs its bytes, or 1.
+        balances_bytes: Whether members are balanced by bytes, or by numbers of partitions.
+        members: What some members can carry; the first rule that fits counts.
         deadline_seconds: How long planning may take.
     """
 
     cooperative: bool
     rack_aware_fetch: bool
     options: Options = DEFAULTS
+    weighs_bytes: bool = True
+    balances_bytes: bool = False
+    members: tuple[MemberRule, ...] = ()
     deadline_seconds: float = DEADLINE_SECONDS
 
 
 def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
-    """Return how to plan for a group whose members chose this protocol name; bundles of partitions have no skew."""
+    """Return how to plan for a group whose members chose this protocol name; `leading` are the group's settings.
+
+    Bundles of partitions have no skew.
+    """
     keep = leading.keep_copartitioned
     together = keep == "always" or (keep == "auto" and protocol == "range")
     return Mode(
@@ -59,7 +78,11 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
             keep_copartitioned=together,
             max_skew=0 if together else leading.max_skew,
             spread_moves=leading.spread_moves,
+            balance_tolerance=leading.balance_tolerance,
         ),
+        weighs_bytes=leading.weigh_by == "bytes",
+        balances_bytes=leading.balance == "bytes",
+        members=leading.members,
         deadline_seconds=leading.deadline_seconds,
     )
 
@@ -75,6 +98,7 @@ class TopicTables:
         self._topics: frozenset[str] = frozenset()
         self._table: TopicTable | None = None
         self._weighted: tuple[object, TopicTable, Int64Array] | None = None
+        self._loaded: tuple[object, TopicTable, Int64Array] | None = None
 
     def table(self, cluster: SettledCluster, topics: frozenset[str]) -> TopicTable:
         """Return the table of these topics, without those that the cluster does not have."""
@@ -117,6 +141,17 @@ class TopicTables:
             self._weighted = (weights, table, fitted)
             return fitted
 
+    def loads(self, loads: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Array:
+        """Return [P] the loads of the table's partitions."""
+        with self._lock:
+            last = self._loaded
+            if last is not None and last[0] is loads and last[1] is table:
+                return last[2]
+            counts = dict(zip(table.names, table.counts.tolist(), strict=True))
+            fitted = loads_of(fit_weights(loads, counts), table)
+            self._loaded = (loads, table, fitted)
+            return fitted
+
 
 def _racks(cluster: SettledCluster, leader: int, replicas: tuple[int, ...]) -> tuple[str | None, ...]:
     """Return the racks of the replicas, the leader's first; None if a rack is unset or unknown."""
@@ -142,10 +177,10 @@ def problem_of(
     cluster: SettledCluster,
     mode: Mode,
     *,
-    weights: Mapping[str, Sequence[int]] | None = None,
+    weights: GroupWeights | None = None,
     tables: TopicTables | None = None,
 ) -> Problem:
-    """Return the assignment problem of these members on this cluster, weighted by measured byte rates if given.
+    """Return the assignment problem of these members on this cluster, by measured bytes where these are used and given.
 
     Topics that are not in the cluster are left out; `planner.coverage` decides which those may be.
 
@@ -153,7 +188,7 @@ def problem_of(
         members: The group's members.
         cluster: The racks, and the replicas of the topics.
         mode: How the group is planned.
-        weights: Weights of partitions by topic.
+        weights: Weights and loads of partitions by topic.
         tables: The group's tables, if more problems of it are built.
     """
     tables = tables or TopicTables()
@@ -168,12 +203,28 @@ def problem_of(
                 rack=member.rack.rack,
                 reads_any_replica=mode.rack_aware_fetch and member.rack.fetches_with_rack,
                 generation=member.generation,
+                **_carries(member, mode.members),
             )
             for member in members
         ],
         claims_of([member.owned for member in members], table),
-        weights=tables.weights(weights, table) if weights else None,
+        weights=tables.weights(weights, table) if weights and mode.weighs_bytes else None,
+        loads=tables.loads(weights.loads, table) if weights and mode.balances_bytes else None,
     )
+
+
+class _Carried(TypedDict, total=False):
+    capacity: float
+    max_partitions: int | None
+
+
+def _carries(member: PlanMember, rules: Sequence[MemberRule]) -> _Carried:
+    """Return what the first rule that fits says of a member."""
+    names = (member.client_id, member.instance_id or "", member.client_host.removeprefix("/"))
+    for rule in rules:
+        if any(name and fits(rule.match, name) for name in names):
+            return {"capacity": rule.capacity, "max_partitions": rule.max_partitions}
+    return {}
 
 
 def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> OwnedClaims:

@@ -151,7 +151,7 @@ def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: f
 
 def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterator[Finding]:
     """Find out what it costs that co-partitioned topics stay together, as with Kafka's range."""
-    mode = mode_of(group.assignor, evidence.leading, rack_aware_fetch=True)
+    mode = mode_of(group.assignor, evidence.leading.of(group.group), rack_aware_fetch=True)
     if group.kind != "classic" or not mode.options.keep_copartitioned:
         return
     together, apart = together_and_apart(group)

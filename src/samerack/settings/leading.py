@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
+from samerack.common.patterns import first_match
 from samerack.settings.base import Seconds, Section
 
 STREAMS_PROTOCOLS: Final = frozenset({"stream"})
@@ -87,7 +88,43 @@ class RackSettings(Section):
         return networks
 
 
-class LeadingSettings(Section):
+class MemberRule(Section):
+    """What some members can carry."""
+
+    match: str = Field(
+        min_length=1,
+        description="Shell pattern of the members' client ids, instance ids or hosts.",
+        examples=["*-canary-*"],
+    )
+    capacity: float = Field(
+        default=1.0, gt=0, le=1e6, description="Load that such a member can carry, relative to other members."
+    )
+    max_partitions: int | None = Field(default=None, ge=0, description="Partitions that it may have at most.")
+
+
+class BalanceRules(Section):
+    """By what members of a group are balanced; this may differ by group."""
+
+    balance: Literal["partitions", "bytes"] = Field(
+        default="partitions",
+        description="What is spread evenly over members: numbers of partitions, or measured bytes per second.",
+    )
+    balance_tolerance: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="How far the most loaded member may be above the least possible, as a share of that, to reduce "
+        "cross-rack reads; with `balance: bytes` or `members`.",
+    )
+    members: tuple[MemberRule, ...] = Field(
+        default=(),
+        description="Members of unequal strength: the first rule that fits a member counts. Their loads are balanced "
+        "relative to their capacities.",
+        examples=[[{"match": "*-canary-*", "max_partitions": 2}, {"match": "big-*", "capacity": 2}]],
+    )
+
+
+class LeadingSettings(BalanceRules):
     """How the agent is present in a group."""
 
     instance_id: str = Field(
@@ -143,6 +180,25 @@ class LeadingSettings(Section):
     takeover_wait_seconds: Seconds = Field(
         default=5.0, description="How long members may take to rejoin during a takeover."
     )
+
+    groups: dict[str, BalanceRules] = Field(
+        default_factory=dict,
+        description="Balance of individual groups: maps shell patterns of group names to `balance`, "
+        "`balance_tolerance` and `members`; the first match wins.",
+        examples=[{"orders-*": {"balance": "bytes"}}],
+    )
+
+    def of(self, group: str) -> LeadingSettings:
+        """Return the settings for one group."""
+        rules = first_match(self.groups, group)
+        if rules is None:
+            return self
+        return self.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})
+
+    @property
+    def uses_bytes(self) -> bool:
+        """Whether plans need measured bytes."""
+        return self.weigh_by == "bytes" or self.balance == "bytes"
 
     @field_validator("protocols")
     @classmethod

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import atan2, cos, log2, sin, tau
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, TypeVar
 
-Weights: TypeAlias = Mapping[str, tuple[int, ...]]
-"""The weight of each partition, by topic."""
+from samerack.common.weights import GroupWeights, Rows
+
+_Value = TypeVar("_Value", int, float)
 LEVELS: Final = 12
 """The least weight stands for rates 2^LEVELS times below the greatest, and for everything below."""
 _WEIGHTS: Final = tuple(1 << power for power in range(LEVELS + 1))
@@ -48,19 +48,28 @@ def weights_of(levels: Mapping[str, Sequence[int | None]]) -> dict[str, tuple[in
     }
 
 
-def weights_of_rates(rates: Mapping[tuple[str, int], float]) -> Weights | None:
+def weights_of_rates(rates: Mapping[tuple[str, int], float]) -> GroupWeights | None:
     """Return weights from rates alone; None where nothing is written."""
     if not any(rates.values()):
         return None
     phase = phase_of(rates.values())
-    return weights_of_levels({partition: level_of(rate, None, phase=phase) for partition, rate in rates.items()})
+    return weights_of_levels({partition: level_of(rate, None, phase=phase) for partition, rate in rates.items()}, rates)
 
 
-def weights_of_levels(levels: Mapping[tuple[str, int], int]) -> Weights:
-    """Return weights by topic from the levels of partitions."""
-    rows: dict[str, list[int | None]] = {}
-    for (topic, number), level in levels.items():
+def weights_of_levels(levels: Mapping[tuple[str, int], int], rates: Mapping[tuple[str, int], float]) -> GroupWeights:
+    """Return weights by topic from the levels of partitions, with loads from their rates in bytes per second."""
+    return GroupWeights(weights_of(_by_topic(levels)), loads_of(rates))
+
+
+def loads_of(rates: Mapping[tuple[str, int], float]) -> Rows:
+    """Return loads by topic from rates in bytes per second; 0 where the rate is not known."""
+    return {topic: tuple(round(rate or 0.0) for rate in row) for topic, row in _by_topic(rates).items()}
+
+
+def _by_topic(values: Mapping[tuple[str, int], _Value]) -> dict[str, list[_Value | None]]:
+    rows: dict[str, list[_Value | None]] = {}
+    for (topic, number), value in values.items():
         row = rows.setdefault(topic, [])
         row.extend([None] * (number + 1 - len(row)))
-        row[number] = level
-    return MappingProxyType(weights_of(rows))
+        row[number] = value
+    return rows

@@ -6,11 +6,12 @@ solve it for comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from samerack.assignors.problem import AssignmentError, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
+from samerack.common.weights import GroupWeights
 from samerack.planning.deadline import assign_aside
 from samerack.planning.problem import Mode, mode_of
 from samerack.planning.problem import problem_of as planning_problem
@@ -38,7 +39,7 @@ def problem_of(
     *,
     rack_aware_fetch: bool,
     leading: LeadingSettings,
-    weights: Mapping[str, Sequence[int]] | None,
+    weights: GroupWeights | None,
 ) -> Problem | None:
     """Return the group as an assignment problem; None without members or while they do not show what they own."""
     if not group.members or not group.owned_known or group.kind in UNPLANNED_KINDS:
@@ -51,9 +52,10 @@ def problem_of(
 
 
 def mode_of_group(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
-    """Return how to plan a group, led or not; of other kinds than classic no topics stay together."""
+    """Return how to plan a group, led or not; if it is not classic, no topics stay together and counts decide."""
+    leading = leading.of(group.group)
     if group.kind != "classic":
-        leading = leading.model_copy(update={"keep_copartitioned": "never"})
+        leading = leading.model_copy(update={"keep_copartitioned": "never", "balance": "partitions", "members": ()})
     return mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
 
 

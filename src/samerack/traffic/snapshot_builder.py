@@ -19,13 +19,13 @@ from samerack.assignors.evaluate import evaluate, share_of_owners
 from samerack.assignors.problem import Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView, SettledCluster
+from samerack.common.weights import GroupWeights
 from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
 from samerack.traffic.positions import named
-from samerack.traffic.rates import Weights
 from samerack.traffic.snapshot import (
     BlindSpot,
     GroupTraffic,
@@ -133,7 +133,7 @@ class _Solved:
 
     group: ObservedGroup
     topics: tuple[object, ...]
-    weights: Weights | None
+    weights: GroupWeights | None
     rack_aware: bool
     problem: Problem | None
     whole: WholeTasks | None
@@ -249,7 +249,7 @@ class SnapshotBuilder:
 
     def _solve(self, group: ObservedGroup, view: ClusterView, *, rack_aware: bool) -> _Solved:
         cluster = self._cluster(view)
-        weights = self._weights.weights(group.group) if self._leading.weigh_by == "bytes" else None
+        weights = self._weights.weights(group.group) if self._leading.of(group.group).uses_bytes else None
         topics = tuple(
             cluster.topics.get(topic) for topic in sorted({t for member in group.members for t in member.topics})
         )

@@ -6,15 +6,16 @@ while nothing has changed, so that nothing is computed again for noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import hypot, log, log2, sqrt
 from typing import Final
 
 import numpy as np
 
+from samerack.common.weights import GroupWeights
 from samerack.traffic.collect import Partition
-from samerack.traffic.rates import Weights, level_of, phase_of, weights_of_levels
+from samerack.traffic.rates import level_of, loads_of, phase_of, weights_of_levels
 from samerack.traffic.throughput import Rate, Rates
 
 _SURE: Final = 0.1
@@ -25,6 +26,8 @@ _ERRORS: Final = 2.5
 """... and more than so many standard errors."""
 _SAME: Final = 2.0
 """Two rates that are not so many standard errors apart may be the same."""
+_LOADS: Final = 0.1
+"""Loads are taken anew where more than this part of the whole traffic has gone to other partitions, beyond errors."""
 _SMALL: Final = 1 / 16
 """A partition with less than this part of the average is as good as empty, and so is one with half of that."""
 
@@ -53,7 +56,7 @@ class _GroupWeights:
     weighed: _Packed = field(default_factory=lambda: _Packed({}))
     levels: tuple[int, ...] = ()
     phase: float = 0.0
-    weights: Weights | None = None
+    weights: GroupWeights | None = None
 
     def take(self, rates: Rates) -> None:
         """Take new rates, and weigh anew by those that have changed or were not whole before."""
@@ -69,6 +72,13 @@ class _GroupWeights:
         elif (weighed := _sharpened(before, rates)) is not before:
             self.weighed = _Packed(weighed)
 
+    def take_loads(self, rates: Rates) -> None:
+        """Take new rates as loads where the traffic has moved."""
+        if self.weights is not None and _loads_have_changed(self.weights.loads, rates):
+            self.weights = GroupWeights(
+                self.weights, loads_of({partition: rate.value for partition, rate in rates.items()})
+            )
+
     def _weigh(self, weighed: Rates, before: Rates, levels: Mapping[Partition, int]) -> None:
         """Make the weights of rates; a partition keeps its level of before while its rate is the same."""
         now = {
@@ -78,7 +88,7 @@ class _GroupWeights:
             for partition, rate in weighed.items()
         }
         self.weighed, self.levels = _Packed(weighed), tuple(now.values())
-        weights = weights_of_levels(now)
+        weights = weights_of_levels(now, {partition: rate.value for partition, rate in weighed.items()})
         if weights != self.weights and any(rate.value for rate in weighed.values()):
             self.weights = weights
 
@@ -86,10 +96,12 @@ class _GroupWeights:
 class WeightBook:
     """Rates and weights by group."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_load: Callable[[str], bool] = lambda _group: False) -> None:
+        """Start without rates; loads are kept current for groups that are balanced `by_load`."""
+        self._by_load = by_load
         self._groups: dict[str, _GroupWeights] = {}
 
-    def weights(self, group: str) -> Weights | None:
+    def weights(self, group: str) -> GroupWeights | None:
         """Return a group's weights by topic and partition; None while its rates are not known."""
         known = self._groups.get(group)
         return known.weights if known is not None else None
@@ -102,7 +114,10 @@ class WeightBook:
     def measured(self, group: str, rates: Rates) -> None:
         """Take the rates of the partitions that a group owns, as far as they are known."""
         if rates:
-            self._groups.setdefault(group, _GroupWeights(_Packed(rates))).take(rates)
+            known = self._groups.setdefault(group, _GroupWeights(_Packed(rates)))
+            known.take(rates)
+            if self._by_load(group):
+                known.take_loads(rates)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
@@ -130,6 +145,24 @@ def have_changed(before: Rates, now: Rates) -> bool:
         for first, second in (both[changes.index(least)], both[changes.index(most)])
     )
     return apart > _CHANGE + _ERRORS * sqrt(variance)
+
+
+def _loads_have_changed(loads: Mapping[str, tuple[int, ...]], now: Rates) -> bool:
+    """Return whether partitions have other parts of the group's traffic than by these loads, beyond what is uncertain.
+
+    What all partitions do alike, such as a curve of day and night, is no change.
+    """
+    if not all(rate.whole for rate in now.values()):
+        return False
+    pairs = [
+        (float(row[number]) if (row := loads.get(topic)) is not None and number < len(row) else 0.0, rate)
+        for (topic, number), rate in now.items()
+    ]
+    before, whole = sum(load for load, _ in pairs), sum(rate.value for _, rate in pairs)
+    if not before or not whole:
+        return bool(before or whole)
+    moved = sum(max(0.0, abs(rate.value / whole - load / before) - _SAME * rate.error / whole) for load, rate in pairs)
+    return moved > 2 * _LOADS
 
 
 def _variance(rate: Rate, floor: float) -> float:

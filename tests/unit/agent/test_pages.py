@@ -25,6 +25,7 @@ from samerack.cluster.broker_configs import LINE
 from samerack.cluster.racks import SOURCES, Source
 from samerack.common.records import TrafficSample
 from samerack.settings.all_settings import Settings
+from samerack.settings.leading import LeadingSettings
 from samerack.settings.loading import load
 from samerack.settings.policy import PolicySettings
 from tests import doc_tables
@@ -37,7 +38,7 @@ def _text(name: str) -> str:
 
 _KIPS = ROOT / "tests" / "kips.md"
 _DOCUMENTS = _text("tests/kips.md")
-_OPERATING, _POLICY = _text("docs/operating.md"), _text("docs/policy.md")
+_OPERATING, _POLICY, _LOAD = (_text(f"docs/{page}.md") for page in ("operating", "policy", "load"))
 _ROW = re.compile(r"^\| (?P<section>[^|]+) \| (?P<claim>[^|]+) \| `(?P<place>[^`|]+)` \| (?P<held>[^|]+) \|$")
 _HELD = re.compile(r"(?:Differs: (?P<instead>.+); described in \[[^]]+\]\((?P<page>[^)]+)\)\. )?`test_\w+`")
 _CLAIMS = re.compile(r"^\|[^\n]*\| held by \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
@@ -148,18 +149,22 @@ def test_the_page_on_publishing_has_settings_that_exist_and_every_field_of_a_sam
 
 # the policy
 
-_BLOCKS: Final = re.findall(r"```yaml\n(.*?)```", _POLICY, re.DOTALL)
-
-
-def _policy_of(block: str) -> PolicySettings:
-    settings: Settings = load(flags={**yaml.safe_load(block), "kafka": {"bootstrap.servers": "x"}}, environment={})
-    return settings.policy
+_BLOCKS: Final = re.findall(r"```yaml\n(.*?)```", _POLICY + _LOAD, re.DOTALL)
 
 
 @pytest.mark.parametrize("block", _BLOCKS)
-def test_each_block_on_the_policy_is_read(block: str) -> None:
-    """Each block loads and sets something of the policy."""
-    assert _policy_of(block) != PolicySettings()
+def test_each_block_on_the_policy_and_on_loads_is_read(block: str) -> None:
+    """Each block loads and sets something of the policy, or of the balance of groups."""
+    settings: Settings = load(flags={**yaml.safe_load(block), "kafka": {"bootstrap.servers": "x"}}, environment={})
+    assert (settings.policy, settings.leading) != (PolicySettings(), LeadingSettings())
+
+
+def test_the_description_on_the_page_of_loads_is_planned() -> None:
+    """The canary has one partition, and the hot one is alone."""
+    (description,) = re.findall(r"```json\n(.*?)```", _LOAD, re.DOTALL)
+    found = CliRunner().invoke(app, ["assign", "-", "--json"], input=description)
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["assignment"] == {"one": [["t", 1], ["t", 2], ["t", 3]], "canary": [["t", 0]]}
 
 
 def test_the_page_on_the_policy_has_defaults_fields_and_reasons_of_the_program() -> None:

@@ -19,29 +19,42 @@ from samerack.pipeline.whatif_group import LEAD, Questions, outcomes
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import problem_of
 from samerack.protocol.values import from_pairs
-from samerack.settings.leading import LeadingSettings
+from samerack.settings.leading import LeadingSettings, MemberRule
 from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.shares import as_last_seen, mode_of_group
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
+from tests import effort
 from tests.unit.agent.measured import RACKS
 
-_FLEETS = 40
+_FLEETS = effort.of(40, minimum=6)
+_RULES = (MemberRule(match="m[01]", max_partitions=2), MemberRule(match="m3", capacity=2.0))
 _PROTOCOLS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 @pytest.mark.parametrize("keep", ["auto", "always", "never"])
 @pytest.mark.parametrize("weigh_by", ["bytes", "partitions"])
+@pytest.mark.parametrize("balance", ["partitions", "bytes", "members"])
 def test_whatif_promises_what_the_agent_keeps(
-    keep: Literal["auto", "always", "never"], weigh_by: Literal["bytes", "partitions"]
+    keep: Literal["auto", "always", "never"],
+    weigh_by: Literal["bytes", "partitions"],
+    balance: Literal["partitions", "bytes", "members"],
 ) -> None:
     """The agent leads each group after its state was published, and reads exactly what `lead` and the report said."""
     for seed in range(_FLEETS):
         random = Random(f"{keep}{weigh_by}{seed}")  # noqa: S311 - fleets, not secrets
         skew, moves = random.choice([0, 0, 1, 3]), random.choice([0, 2])
-        leading = LeadingSettings(keep_copartitioned=keep, weigh_by=weigh_by, max_skew=skew, spread_moves=moves)
+        leading = LeadingSettings(
+            keep_copartitioned=keep,
+            weigh_by=weigh_by,
+            max_skew=skew,
+            spread_moves=moves,
+            balance="bytes" if balance == "bytes" else "partitions",
+            balance_tolerance=random.choice([0.0, 0.1]),
+            members=_RULES if balance == "members" else (),
+        )
         group, cluster, rates = _group(random)
         mode = mode_of_group(group, leading, rack_aware_fetch=True)
-        weights = weights_of_rates(rates) if weigh_by == "bytes" else None
+        weights = weights_of_rates(rates) if leading.uses_bytes else None
         problem = problem_of(group.members, as_last_seen(cluster), mode, weights=weights)
         plan = make_plan(problem, mode)
         kept = known_crossing(problem, plan.final, row_of(problem, rates))

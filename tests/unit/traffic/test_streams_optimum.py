@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from samerack.assignors.evaluate import evaluate
 from samerack.cluster.view import ClusterView, NoRack
+from samerack.common.weights import GroupWeights
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.shares import as_last_seen, problem_of, solve, whole_tasks_of
 from tests.unit.agent.values import Described
@@ -22,7 +23,8 @@ def share(
 ) -> float | None:
     """The least share of these members."""
     group, leading = observed(*members), LeadingSettings()
-    problem = problem_of(group, as_last_seen(view), rack_aware_fetch=aware, leading=leading, weights=weights)
+    weighed = None if weights is None else GroupWeights(weights)
+    problem = problem_of(group, as_last_seen(view), rack_aware_fetch=aware, leading=leading, weights=weighed)
     owner = None if problem is None else solve(group, problem, whole_tasks_of(group, problem), leading)
     return None if problem is None or owner is None else evaluate(problem, owner).known_share
 

@@ -9,18 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.common.weights import GroupWeights
 from samerack.traffic.attribute import AttributedBytes
-from samerack.traffic.rates import Weights
+from samerack.traffic.collect import Partition
 from samerack.traffic.throughput import BLOCK_SECONDS, BLOCKS, STUDENT, Production, Rate, ReadRates
 from samerack.traffic.weights import WeightBook, have_changed
 from tests import effort
 from tests.unit.traffic.worlds import DAY, polls
 
 
-def weighed(seed: int, *, seconds: float, shifted_after: float = float("inf")) -> list[tuple[float, Weights | None]]:
+def weighed(
+    seed: int, *, seconds: float, shifted_after: float = float("inf")
+) -> list[tuple[float, GroupWeights | None]]:
     """Each change of the weights in a world, with its time."""
     production, book = Production(), WeightBook()
-    changes: list[tuple[float, Weights | None]] = []
+    changes: list[tuple[float, GroupWeights | None]] = []
     now = 0.0
     for step, appended in polls(seed, seconds=seconds, shifted_after=shifted_after):
         now += step
@@ -203,3 +206,26 @@ def test_a_group_that_stops_comes_to_rest() -> None:
     assert rates.rates("g")[T0] < 150.0
     rates.forget(["g"])
     assert rates.rates("g") == {}
+
+
+def test_loads_follow_what_moves_between_partitions_and_no_wave() -> None:
+    """Groups that are balanced by bytes get new loads when traffic moves; their weights and all other groups stay."""
+    book = WeightBook(lambda group: group == "balanced")
+    rates = {("t", number): _rate(1_000.0) for number in range(4)}
+
+    def loads(group: str) -> list[int]:
+        return list((book.weights(group) or GroupWeights({})).loads["t"])
+
+    def both(now: dict[Partition, Rate]) -> None:
+        for group in ("balanced", "other"):
+            book.measured(group, now)
+
+    both(rates)
+    first = book.weights("balanced")
+    both({one: _rate(3_000.0) for one in rates})
+    assert book.weights("balanced") is first
+    both(rates | {("t", 0): _rate(1_900.0, error=1_000.0)})
+    assert book.weights("balanced") is first
+    both(rates | {("t", 0): _rate(1_900.0)})
+    assert (loads("balanced"), loads("other")) == ([1_900, 1_000, 1_000, 1_000], [1_000] * 4)
+    assert book.weights("balanced") == first

@@ -17,6 +17,7 @@ from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.view import SettledCluster
 from samerack.protocol.values import from_pairs
 from samerack.settings.all_settings import Settings
+from samerack.settings.leading import LeadingSettings
 from samerack.settings.policy import PolicySettings
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member
@@ -35,6 +36,7 @@ class Bench:
     """An evaluator with an environment that the test controls."""
 
     policy: Mapping[str, Any] = field(default_factory=dict)
+    leading: Mapping[str, Any] = field(default_factory=dict)
     measured: Measured = UNMEASURED
     weigh: Weigh = unweighed
     recent: Callable[[float], Iterable[float]] = lambda _since: ()
@@ -46,7 +48,11 @@ class Bench:
     evaluator: RebalanceEvaluator = field(init=False)
 
     def __post_init__(self) -> None:
-        settings = Settings(kafka={"bootstrap.servers": "h:1"}, policy=PolicySettings.model_validate(self.policy))
+        settings = Settings(
+            kafka={"bootstrap.servers": "h:1"},
+            policy=PolicySettings.model_validate(self.policy),
+            leading=LeadingSettings.model_validate(self.leading),
+        )
         self.watch = SimpleNamespace(cluster=self.cluster, rack_aware_fetch=True, unknown=self._unknown)
         self.assigning = Assigning(group="orders-eu", settings=settings, watch=self.watch, weigh=self.weigh)
         self.evaluator = RebalanceEvaluator(

@@ -60,6 +60,7 @@ def condition(
     conditions: int = 0,
     pause_seconds: float | None = None,
     owns_deleted: bool = False,
+    uneven: tuple[float, float] | None = None,
 ) -> GroupCondition:
     """A led group of 100 partitions that reads 1,000 bytes per second: `rates` are those across racks, now and then.
 
@@ -78,6 +79,8 @@ def condition(
         conditions=conditions,
         pause_seconds=pause_seconds,
         owns_deleted=owns_deleted,
+        uneven=uneven,
+        tolerance=0.1,
     )
 
 

@@ -58,6 +58,18 @@ CASES = {
         Action.REBALANCE,
         Reason.PARTITIONS_CHANGED,
     ),
+    "load beyond the tolerance, though more crosses racks": (
+        condition(3, 7, uneven=(0.3, 0.1)),
+        Action.REBALANCE,
+        Reason.UNEVEN_LOAD,
+    ),
+    "load within the tolerance": (condition(7, 7, uneven=(0.2, 0.1)), Action.NOTHING, Reason.NOTHING_TO_GAIN),
+    "load that nobody can take": (condition(7, 7, uneven=(3.0, 3.0)), Action.NOTHING, Reason.NOTHING_TO_GAIN),
+    "racks before load within the tolerance": (
+        condition(36, 30, uneven=(0.1, 0.1)),
+        Action.REBALANCE,
+        Reason.RACKS_CHANGED,
+    ),
     "partitions changed": (condition(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
     "second round": (condition(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
     "second round first": (
@@ -83,7 +95,22 @@ def test_each_condition_has_its_decision(case: GroupCondition, action: Action, r
         before=case.present.cross_rack_share,
         after=case.possible.cross_rack_share,
         changes=case.changes,
+        uneven=case.uneven,
     )
+
+
+def test_a_rebalance_for_load_waits_as_others_do() -> None:
+    """It waits as others do, is proposed once, spends from the budget, and is not judged by what it saves in bytes."""
+    uneven = condition(7, 7, uneven=(0.5, 0.0))
+    assert Decisions(rules=ruled(windows=(NIGHT,))).decide(uneven).reason is Reason.OUTSIDE_WINDOW
+    long = condition(7, 7, uneven=(0.5, 0.0), pause_seconds=20.0)
+    assert Decisions(rules=ruled(max_pause_seconds=10.0)).decide(long).reason is Reason.PAUSE_TOO_LONG
+    proposing = Decisions(rules=ruled(mode="propose"))
+    assert [proposing.decide(uneven).reason for _ in range(2)] == [Reason.UNEVEN_LOAD, Reason.PROPOSED]
+    run = Decisions(rules=ruled(burst=1))
+    assert run.decide(uneven).action is Action.REBALANCE
+    assert run.state.breaker.trial is None
+    assert run.decide(uneven).reason is Reason.OUT_OF_BUDGET
 
 
 @pytest.mark.parametrize(

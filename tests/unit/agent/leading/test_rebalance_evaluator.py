@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from samerack.agent.leading.assigning import Sent
@@ -15,10 +16,10 @@ from samerack.agent.policy.measured import Measured
 from samerack.agent.policy.reasons import why_cheaper
 from samerack.cluster.group import GroupView
 from samerack.cluster.view import SettledCluster
+from samerack.common.weights import GroupWeights
 from samerack.events import EventLog
 from samerack.protocol.values import from_pairs
 from samerack.traffic.collect import Partition
-from samerack.traffic.rates import Weights
 from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.bench import FAR, NEAR, VIEW, Bench
 from tests.unit.agent.leading.policies import MIDNIGHT
@@ -91,7 +92,7 @@ def test_partitions_that_the_first_poll_lacks_are_not_concluded_to_be_lost() -> 
     ids=["racks", "traffic", "members", "nothing"],
 )
 def test_what_has_changed_since_the_plan_is_found_once_and_is_the_reason(
-    planned: SettledCluster, view: GroupView, weights: Weights | None, changes: Changes, reason: Reason
+    planned: SettledCluster, view: GroupView, weights: GroupWeights | None, changes: Changes, reason: Reason
 ) -> None:
     """Nothing guesses it afterwards: the same value is in the condition, the decision and the event."""
     bench = Bench(cluster=planned)
@@ -104,6 +105,41 @@ def test_what_has_changed_since_the_plan_is_found_once_and_is_the_reason(
     condition = bench.evaluation().condition
     assert condition.changes == changes
     assert why_cheaper(condition) is reason
+
+
+def test_members_are_balanced_by_bytes_where_the_group_is_to_be() -> None:
+    """One member reads nine tenths of the bytes, all of it near: by counts nothing is to be gained, by bytes it is."""
+    weights = GroupWeights({"t": (4096, 4096, 1, 1)}, {"t": (900, 900, 100, 100)})
+    for leading, reason in (
+        ({}, Reason.NOTHING_TO_GAIN),
+        ({"balance": "bytes"}, Reason.UNEVEN_LOAD),
+        ({"groups": {"orders-*": {"balance": "bytes"}}}, Reason.UNEVEN_LOAD),
+        ({"balance": "bytes", "groups": {"orders-*": {"balance": "partitions"}}}, Reason.NOTHING_TO_GAIN),
+    ):
+        bench = Bench(cluster=NEAR, leading=leading, weigh=lambda _: weights)
+        assert bench.decide()[0].reason is reason
+    assert bench.evaluation().condition.uneven is None
+    uneven = Bench(cluster=NEAR, leading={"balance": "bytes"}, weigh=lambda _: weights).evaluation().condition.uneven
+    assert uneven is not None
+    assert list(uneven) == pytest.approx([0.8, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("rule", "counts"),
+    [
+        ({"match": "m-a", "max_partitions": 1}, (1, 3)),
+        ({"match": "host-b", "capacity": 3.0}, (1, 3)),
+        ({"match": "somebody", "capacity": 3.0}, (2, 2)),
+    ],
+)
+def test_members_get_what_the_first_rule_that_fits_them_says(
+    rule: Mapping[str, object], counts: tuple[int, int]
+) -> None:
+    """By client id or host here; the rest of the partitions goes to the others."""
+    members = [replace(one, client_id=one.id, client_host=f"/host-{one.id[-1]}") for one in VIEW.members]
+    bench = Bench(cluster=NEAR, leading={"members": [rule], "balance_tolerance": 0.0})
+    plan = bench.evaluation(group(*members)).plan
+    assert tuple(np.bincount(plan.final).tolist()) == counts
 
 
 def test_static_members_that_return_in_other_racks_are_the_reason() -> None:

@@ -17,10 +17,10 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action, Reason
 from samerack.agent.policy.measured import Measured, byte_rates
 from samerack.cluster.group import GroupView
+from samerack.common.weights import GroupWeights
 from samerack.planning import planner
 from samerack.settings.policy import PolicySettings
 from samerack.traffic.collect import Partition
-from samerack.traffic.rates import Weights
 from samerack.traffic.throughput import Production, Rate
 from samerack.traffic.weights import WeightBook
 from tests import effort
@@ -75,7 +75,7 @@ class World:
         self.view = group(*(member(f"m-{rack}", "t", rack=str(rack)) for rack in RACKS.values()))
         self._take(self.bench.evaluation(self.view).plan, None)
 
-    def _take(self, plan: planner.Plan, weights: Weights | None) -> None:
+    def _take(self, plan: planner.Plan, weights: GroupWeights | None) -> None:
         """The group has this plan."""
         self.bench.assigning.sent = Sent(
             generation=1, plan=plan, cluster=self.bench.cluster, seconds=0.0, members=3, subscriptions={},

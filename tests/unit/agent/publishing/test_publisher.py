@@ -16,6 +16,7 @@ from samerack.agent.publishing import topics
 from samerack.agent.publishing.metrics import PublishingMetrics
 from samerack.agent.publishing.publisher import Publisher
 from samerack.agent.publishing.states import LastPublished, state_record
+from samerack.assignors.problem import NO_LIMIT
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, PlanningState, TrafficSample
@@ -204,6 +205,26 @@ def test_a_state_says_how_its_group_is_planned() -> None:
     seen = state_record(heavy, snapshot(one).cluster, given)
     assert seen.planning == PlanningState(by_bytes=True, keep_copartitioned=False, max_skew=2, spread_moves=1)
     assert [topic.weights for topic in seen.topics] == [(1, 2, 4, 8, 16, 32)]
+
+
+def test_a_state_says_by_what_its_group_is_balanced() -> None:
+    """Loads of partitions, and what members can carry where they differ."""
+    one = weighed(replace(group(), assignor="sticky"), [1.0] * 6, [1] * 6)
+    assert one.problem is not None
+    count = len(one.problem.members)
+    problem = replace(
+        one.problem,
+        loads=np.arange(6),
+        capacity=np.linspace(1.0, 2.0, count),
+        max_partitions=np.array([2, *[NO_LIMIT] * (count - 1)]),
+    )
+    seen = state_record(replace(one, problem=problem), snapshot(one).cluster, LeadingSettings(balance_tolerance=0.3))
+    assert seen.planning is not None
+    assert seen.planning.balance_tolerance == 0.3
+    assert [topic.loads for topic in seen.topics] == [tuple(range(6))]
+    by_id = {member.id: member for member in seen.members}
+    assert [by_id[name].capacity for name in problem.members] == np.linspace(1.0, 2.0, count).tolist()
+    assert [by_id[name].max_partitions for name in problem.members] == [2, *[None] * (count - 1)]
 
 
 def test_unknown_rates_and_owners_are_left_out() -> None:

@@ -1,0 +1,35 @@
+"""What partitions weigh for planning: what reading them across racks costs, and how they load members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+Rows: TypeAlias = Mapping[str, tuple[int, ...]]
+"""A number for each partition, by topic."""
+
+
+class GroupWeights(Mapping[str, tuple[int, ...]]):
+    """The weight of each partition, by topic, and the loads of the same time; weights are equal whatever the loads.
+
+    Attributes:
+        loads: Bytes per second of each partition, whole numbers, by topic.
+    """
+
+    __slots__ = ("_rows", "loads")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, rows: Rows, loads: Rows = MappingProxyType({})) -> None:
+        """Copy both."""
+        self._rows = MappingProxyType(dict(rows))
+        self.loads = MappingProxyType(dict(loads))
+
+    def __getitem__(self, topic: str) -> tuple[int, ...]:
+        return self._rows[topic]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
