@@ -28,7 +28,7 @@ _QUANTA: Final = 1 << 22
 _MAX_RATIO: Final = 30
 """Powers of two between the least and the greatest cross-rack weight per load that the flow distinguishes."""
 _TINY: Final = 0.002
-"""LoadUnits below this share of a member's load are dealt by their sum instead of one after the other."""
+"""Units below this share of a member's load are dealt by their sum instead of one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

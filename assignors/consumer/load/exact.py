@@ -16,7 +16,7 @@ from samerack.assignors.consumer.load.units import SLACK, LoadUnits, rank, witho
 from samerack.assignors.problem import NOBODY, FloatArray, Int32Array
 
 _SMALL: Final = 1_000
-"""LoadUnits times members up to which a group is small."""
+"""Units times members up to which a group is small."""
 _NODES: Final = 30
 """Nodes of the search tree that are examined; most groups need one."""
 _HALF: Final = 0.5

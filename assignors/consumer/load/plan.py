@@ -1,6 +1,6 @@
 """Balances members by the load of their partitions: implements `optimal` where loads, capacities or limits are given.
 
-LoadUnits are partitions, or bundles with `keep_copartitioned`. Objective, lexicographic:
+Units are partitions, or bundles with `keep_copartitioned`. Objective, lexicographic:
 
 1. limits: no member has more partitions than it may,
 2. the most loaded member, relative to its capacity, is within the tolerance of the least possible,
