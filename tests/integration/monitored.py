@@ -51,6 +51,7 @@ def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterato
             "traffic.poll_seconds": 1,
             "traffic.window_seconds": 10,
             "streams.deadline_seconds": 30,
+            "leading.members": [{"match": "*", "max_partitions": 100}],
             "racks.client_ids": {f"*-rack-{zone}": f"rack-{zone}" for zone in "abc"},
             **(more or {}),
         }

@@ -67,6 +67,7 @@ def sample() -> Metrics:
             partitions=36,
             cross_rack=4,
             possible_cross_rack=3,
+            load_above_least=0.04,
             budget=2.5,
             mode="act",
             breaker_open=False,
