@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from lab.benchmarks import live_load
 from lab.benchmarks.live_groups import RACKS, Cell, Group, cells, make, owned_by
 from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from samerack.agent.leading.assigning import Assigning
@@ -286,4 +287,19 @@ def _show_decay(found: Found) -> str:
     return f"{table(head, rows)}\n\n{measured_on(found)}"
 
 
-PARTS: Final[Parts] = {"groups": (groups, _show), "decay": (decay, _show_decay)}
+def load_groups(count: int = 200) -> Found:
+    """Plan groups of unequal partitions by load, beside plans by counts, Kafka's sticky and franz-go's."""
+
+    def of_java(group: Group) -> Int32Array | None:
+        answer = _ask_java(group.question(group.messages(), 1), seconds=JAVA_SECONDS)
+        return None if answer is None else _owners(group.problem(), answer)
+
+    with Franz() as franz:
+        return live_load.measure(count, {"Kafka's sticky": of_java, "franz-go": partial(_plan_of, franz)})
+
+
+PARTS: Final[Parts] = {
+    "groups": (groups, _show),
+    "decay": (decay, _show_decay),
+    "load": (load_groups, live_load.show),
+}

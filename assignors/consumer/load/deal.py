@@ -4,7 +4,7 @@ Units of one kind whose racks are alike, and whose cross-rack weight per load is
 quanta of load decides how much of each pool stays with its owners, and how much goes to which group of members:
 
     pool ──┬── member that owns some of it, no move ──┐
-           └── group, at the price of its column, a move ── member ── at most the limit
+           └── group, at the price of its column, a move ── member ── at most the limit, evenly if that is free
 
 Units stay or go as whole units by these amounts. The members of a group then get those that come to it, the heaviest
 first, so that they are filled evenly.
@@ -53,9 +53,9 @@ class _Classes:
     home: Int32Array
 
 
-def plan_within(units: LoadUnits, limit: float) -> Int32Array:
-    """Return [U] members who have at most this relative load, as far as that was found."""
-    stays, goes = _shares(units, limit)
+def plan_within(units: LoadUnits, limit: float, *, even: float) -> Int32Array:
+    """Return [U] members who have at most this relative load, as far as that was found, and at most `even` if free."""
+    stays, goes = _shares(units, limit, even)
     member = np.where(stays, units.home, NOBODY).astype(np.int32)
     load = np.bincount(units.home[stays], weights=units.load[stays], minlength=len(units.capacity)).astype(np.float64)
     count = np.bincount(units.home[stays], weights=units.count[stays], minlength=len(units.capacity)).astype(np.int64)
@@ -67,7 +67,7 @@ def plan_within(units: LoadUnits, limit: float) -> Int32Array:
     return mended(units, member, limit)
 
 
-def _shares(units: LoadUnits, limit: float) -> tuple[BoolArray, Int32Array]:
+def _shares(units: LoadUnits, limit: float, even: float) -> tuple[BoolArray, Int32Array]:
     """Return [U] whether the unit stays with its owner, and [U] the group of members that it goes to if not."""
     groups, total = int(units.group.max(initial=0)) + 1, float(units.load.sum())
     has_home = (units.home != NOBODY) & units.may_have[units.kind, units.home]
@@ -79,7 +79,8 @@ def _shares(units: LoadUnits, limit: float) -> tuple[BoolArray, Int32Array]:
     classes = _classes_of(units, pools, has_home)
     some_member = first_of_each(units.group, groups)
     ways = np.stack(np.nonzero(units.may_have[:, some_member][units.kind[pools.some]]))
-    flow = solve(_network(units, pools, classes, ways, _may_take(units, limit) * scale))
+    takes = np.stack([_may_take(units, most) for most in (min(even, limit), limit)]) * scale
+    flow = solve(_network(units, pools, classes, ways, takes.astype(np.int64)))
     kept, sent = np.split(flow, [len(classes.size), len(classes.size) + ways.shape[1]])[:2]
     stays = np.zeros(len(units.load), np.bool_)
     stays[classes.unit] = _keep(classes, kept, amount[classes.unit])
@@ -127,10 +128,11 @@ def _classes_of(units: LoadUnits, pools: _Pools, has_home: BoolArray) -> _Classe
     )
 
 
-def _network(units: LoadUnits, pools: _Pools, classes: _Classes, ways: Int64Array, may_take: FloatArray) -> Network:
+def _network(units: LoadUnits, pools: _Pools, classes: _Classes, ways: Int64Array, takes: Int64Array) -> Network:
     """Return the network in the module's text; its first arcs are those of classes, then those of `ways`, [2, W].
 
-    What does not fit is above the limit, at a price before all others.
+    Members take the first row of `takes`, [2, M], and up to the second at a cost after moves. What does not fit is
+    above the limit, at a price before all others.
     """
     pool, group = ways
     members, groups = len(units.capacity), int(units.group.max()) + 1
@@ -140,33 +142,38 @@ def _network(units: LoadUnits, pools: _Pools, classes: _Classes, ways: Int64Arra
     supply = np.bincount(pools.of, weights=pools.amount, minlength=pools.count).astype(np.int64)
     everything, member = int(supply.sum()), np.arange(members)
 
-    def costs(stay: Int64Array | int, go: Int64Array | int, beyond: int) -> Int64Array:
-        parts = ((stay, len(classes.size)), (go, len(pool)), (0, members), (0, members), (beyond, members))
+    def costs(stay: Int64Array | int, go: Int64Array | int, uneven: int, beyond: int) -> Int64Array:
+        parts = ((stay, len(classes.size)), (go, len(pool)), (0, 2 * members), (uneven, members), (beyond, members))
         return np.concatenate([np.broadcast_to(np.asarray(cost, np.int64), count) for cost, count in parts])
 
     return Network(
         supply=np.concatenate([supply, np.zeros(groups + members, np.int64), [-everything]]),
-        tail=np.concatenate(
-            [classes.pool, pool, first_group + units.group, first_member + member, first_member + member]
-        ).astype(np.int32),
+        tail=np.concatenate([classes.pool, pool, first_group + units.group, *[first_member + member] * 3]).astype(
+            np.int32
+        ),
         head=np.concatenate(
-            [first_member + classes.home, first_group + group, first_member + member, np.full(2 * members, sink)]
+            [first_member + classes.home, first_group + group, first_member + member, np.full(3 * members, sink)]
         ).astype(np.int32),
         capacity=np.concatenate(
             [
                 classes.size,
                 np.full(len(pool) + members, everything),
-                may_take.astype(np.int64),
+                takes[0],
+                takes[1] - takes[0],
                 np.full(members, everything),
             ]
         ),
         costs=np.stack(
             [
-                costs(0, 0, 1),
+                costs(0, 0, 0, 1),
                 costs(
-                    pools.price[classes.pool, units.column[classes.home]], pools.price[pool, column_of_group[group]], 0
+                    pools.price[classes.pool, units.column[classes.home]],
+                    pools.price[pool, column_of_group[group]],
+                    0,
+                    0,
                 ),
-                costs(0, 1, 0),
+                costs(0, 1, 0, 0),
+                costs(0, 0, 1, 0),
             ]
         ),
     )

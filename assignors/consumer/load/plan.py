@@ -9,7 +9,7 @@ Units are partitions, or bundles with `keep_copartitioned`. Objective, lexicogra
 5. even loads.
 
 The least possible load of the most loaded member is NP-hard to find. A plan has a proven lower bound of it (`bound`),
-and allows its members the least that was found (`level`) with the tolerance on top. Within that limit a flow of loads,
+and allows its members that, or the least that was found, with the tolerance on top. Within that limit a flow of loads,
 in which a unit may be split, decides how much of each kind of units is read in which rack and how much stays; whole
 units are dealt by it, the heaviest first (`deal`), and exchanges mend what whole units cannot follow (`exchange`).
 Small groups are solved exactly (`exact`).
@@ -43,7 +43,8 @@ class LoadPlan:
     Attributes:
         member: [U] member of each unit.
         bound: no plan has a lower greatest load.
-        level: the least greatest load that was found.
+        level: what the limit is based on: the bound where a plan within the tolerance of it was found, else the least
+            greatest load that was found.
         limit: the greatest load that was allowed: the tolerance above `level`.
     """
 
@@ -88,25 +89,30 @@ def load_above_least(problem: Problem, owner: Int32Array, *, keep_copartitioned:
 def place_by_load(units: LoadUnits, *, tolerance: float) -> LoadPlan:
     """Return the plan of these units by the objective above."""
     units = with_room(units if units.load.any() else replace(units, load=units.count.astype(np.float64)))
-    bound = lower_bound(units)
+    level = bound = lower_bound(units)
     limit = bound * (1.0 + tolerance)
     if _stays(units, limit):
         return LoadPlan(member=units.home.copy(), bound=bound, level=bound, limit=limit)
-    free = without_racks(units)
-    lowest = plan_within(free, bound)
     small = is_small(units)
-    if small and greatest(free, lowest) > bound * (1 + _CLOSE):
-        lowest = lowest_level(units, lowest)
-    level = greatest(free, lowest)
-    limit = level * (1.0 + tolerance)
-    best = plan_within(units, limit)
-    if greatest(units, best) > limit * (1 + SLACK):  # racks led it to where whole units do not fit
-        best = min(best, mended(units, lowest.copy(), limit), key=lambda plan: rank(units, plan, limit))
+    best = plan_within(units, limit, even=bound)
+    if small or greatest(units, best) > limit * (1 + SLACK):
+        lowest = _lowest(units, bound, small=small)
+        level = greatest(units, lowest)
+        limit = level * (1.0 + tolerance)
+        plans = [plan_within(units, limit, even=level), mended(units, lowest, limit)]
+        best = min(plans, key=lambda plan: rank(units, plan, limit))
     if small:
         best = cheapest_plan(units, best, limit)
     if (units.home != NOBODY).all() and rank(units, units.home, limit)[:3] <= rank(units, best, limit)[:3]:
         best = mended(units, units.home.copy(), limit)
     return LoadPlan(member=best, bound=bound, level=level, limit=limit)
+
+
+def _lowest(units: LoadUnits, bound: float, *, small: bool) -> Int32Array:
+    """Return the plan of the least greatest load that is found, wherever units are read then."""
+    free = without_racks(units)
+    lowest = plan_within(free, bound, even=bound)
+    return lowest_level(units, lowest) if small and greatest(free, lowest) > bound * (1 + _CLOSE) else lowest
 
 
 def _stays(units: LoadUnits, limit: float) -> bool:

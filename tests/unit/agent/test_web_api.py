@@ -33,6 +33,7 @@ STATUSES = (
         waits_until=1_800_003_600.0,
         breaker_open=True,
         breaker_cause="it brought 1.0 points of cross-rack share where 9.0 were predicted",
+        load_above_least=0.043,
     ),
     GroupStatus(group=NAMED_BADLY, role="leading", mode="propose", waits="proposed", breaker_open=False),
 )
@@ -152,6 +153,8 @@ def test_the_policy_shows_mode_and_what_is_waited_for(port: int) -> None:
     assert "In mode <code>propose</code>" in ask(port, f"/group?name={quote(NAMED_BADLY)}")[1]
     first = ask(port, "/")[1]
     assert "<small>breaker-open</small>" in first
+    assert [one["load_above_least"] for one in groups] == [0.043, None]
+    assert "<dt>most loaded member, above the least possible</dt><dd>4.3 %</dd>" in page
     assert "<small>proposes only</small>" in first
 
 
