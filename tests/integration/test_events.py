@@ -84,9 +84,14 @@ def _member(scenario: Scenario, client_id: str) -> Iterator[KafkaConsumer]:
 
 
 def _pass_through(scenario: Scenario) -> None:
-    """A member joins the group and leaves it at once."""
+    """A member joins the group, and leaves it as soon as it has partitions."""
     with _member(scenario, "passing") as passing:
-        passing.poll(timeout_ms=300)
+
+        def assigned() -> bool:
+            passing.poll(timeout_ms=300)
+            return bool(passing.assignment())
+
+        wait_until(assigned, "the passing member has partitions")
 
 
 def _published(scenario: Scenario, topic: str, count: int) -> list[GroupEvent]:
