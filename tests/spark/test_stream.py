@@ -84,7 +84,10 @@ def test_a_state_keeps_everything_that_the_record_says(spark: SparkSession) -> N
     }
     assert second["topics"] == [
         {
-            **{"name": "clicks", "replicas": [[0]], "owner": [0], "bytes_per_second": []},
+            "name": "clicks",
+            "replicas": [[0]],
+            "owner": [0],
+            "bytes_per_second": [],
             **dict.fromkeys(("tasks", "weights", "loads")),
         }
     ]
