@@ -13,11 +13,13 @@ RUN python3 -m venv --without-pip /opt/samerack
 COPY scripts/locks/agent.lock /locks/
 RUN python3 -m pip --python /opt/samerack/bin/python install --quiet --require-hashes --no-deps --only-binary :all: --no-compile \
       --requirement /locks/agent.lock
-# Of OR-Tools only the graph solvers and SCIP are used; the libraries under .libs are linked to each other and stay. Of Pygments' lexers
+# Of OR-Tools only the flow solver and SCIP are used; the libraries under .libs are linked to each other and stay. Of Pygments' lexers
 # tracebacks need Python's. No licence goes.
 # Programs that packages bring go: what is left of bin is links to the interpreter.
 RUN cd /opt/samerack/lib/python3*/site-packages \
  && find ortools -mindepth 1 -maxdepth 1 -type d ! -name graph ! -name linear_solver ! -name .libs ! -name __pycache__ -exec rm -rf {} + \
+ && rm -f ortools/linear_solver/linear_solver_pb2.py ortools/linear_solver/python/model_builder* ortools/graph/python/linear_sum* \
+      ortools/graph/python/max_flow* \
  && find pygments/lexers -type f ! -name __init__.py ! -name _mapping.py ! -name python.py ! -name special.py -delete \
  && find . -type d \( -name tests -o -name test \) -prune -exec rm -rf {} + \
  && find . -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.h' -o -name '*.a' -o -name '*.lib' \) -delete \
