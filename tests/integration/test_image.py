@@ -88,7 +88,8 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scenario: Scenario) -> Non
     assert execute(agent, SAMERACK, "health") == (0, "ok\n")
     memory = agent.stats(stream=False)["memory_stats"]["usage"]
     print(f"ready after {seconds:.1f} s, {memory / 1e6:.0f} MB of memory while leading")  # noqa: T201 - pytest -rP shows it
-    assert [one["error"] for one in logged(agent, "failed")] == []
+    # at a birth the coordinator may forget the id of a member that rejoins; the agent joins again at once
+    assert {one["error"] for one in logged(agent, "failed")} <= {f"UnknownMemberIdError: {scenario.group}"}
 
     agent.stop(timeout=10)
     agent.reload()
