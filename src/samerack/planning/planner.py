@@ -22,7 +22,7 @@ from samerack.assignors.arrays import stable_order
 from samerack.assignors.check import round_to_send
 from samerack.assignors.consumer.load.plan import load_above_least
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem, by_counts
 from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
@@ -47,7 +47,7 @@ class Plan:
         final: [P] owner per partition once everything has moved.
         sent: [P] owner per partition of this round: NOBODY if a partition is withheld.
         assignor: The assignor that made the plan; `range` if the optimal one failed.
-        failure: Why the fall-back was needed, or None.
+        failure: Why the fall-back was needed, or None; with `optimal` the plan is by counts instead of by load.
     """
 
     problem: Problem
@@ -101,6 +101,8 @@ def make_plan(
 ) -> Plan:
     """Return the plan of the preferred assignor if it passes the check in time, else that of range.
 
+    A plan by load that fails, or takes more than half of the time, is made by counts before range has its turn.
+
     Args:
         problem: The group.
         mode: How it is to be planned.
@@ -115,11 +117,12 @@ def make_plan(
         sent = round_to_send(problem, final, cooperative=mode.cooperative, cover=cover)
         return Plan(problem=problem, final=final, sent=sent, assignor=name, failure=failure)
 
-    failure = None
-    if prefer == "optimal":
+    failure, seconds = None, mode.deadline_seconds
+    attempts = [(problem, seconds / 2), (by_counts(problem), seconds / 2)] if problem.by_load else [(problem, seconds)]
+    for one, limit in attempts if prefer == "optimal" else ():
         try:
-            final, _ = assign_in_time("optimal", problem, mode.options, seconds=mode.deadline_seconds)
-            return checked(final, "optimal")
+            final, _ = assign_in_time("optimal", one, mode.options, seconds=limit)
+            return checked(final, "optimal", failure)
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
             failure = one_line(error)
     return checked(fall_back(problem), "range", failure)

@@ -11,10 +11,10 @@ import pytest
 
 from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
-from samerack.assignors.problem import NOBODY, AssignmentError, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.offline.assign import answer_of, solve
 from samerack.offline.assign_json import parse
-from samerack.planning import deadline
+from samerack.planning import deadline, planner
 from samerack.planning.deadline import LateError, assign_aside, assign_in_time, assign_timed, is_small
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import Mode
@@ -73,6 +73,22 @@ def test_late_plans_give_way_to_range() -> None:
     assert plan.assignor == "range"
     assert plan.failure is not None
     assert plan.failure.startswith("LateError: no plan within 0.4 s")
+
+
+def test_a_plan_by_load_that_is_late_is_made_by_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group is still led by racks, within the deadline, and the failure is reported."""
+    problem = replace(group(30, 3), loads=np.arange(30))
+
+    def by_counts_only(name: str, one: Problem, options: Options, *, seconds: float) -> tuple[Int32Array, int]:
+        if one.by_load:
+            raise LateError(f"no plan within {seconds:g} s")
+        return assign_in_time(name, one, options, seconds=seconds)
+
+    monkeypatch.setattr(planner, "assign_in_time", by_counts_only)
+    plan = make_plan(problem, replace(MODE, deadline_seconds=8.0))
+    assert (plan.assignor, plan.failure) == ("optimal", "LateError: no plan within 4 s")
+    assert np.bincount(plan.final).tolist() == [10, 10, 10]
+    assert plan.uneven[1] is not None
 
 
 def test_the_other_process_plans_as_this_one() -> None:
