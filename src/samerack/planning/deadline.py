@@ -21,6 +21,8 @@ DEADLINE_SECONDS: Final = 5.0
 _MAX_ARCS: Final = 40_000
 """Larger groups are planned in another process, which costs 0.2 s for the first of them, and then a few milliseconds.
 The slowest group in docs/benchmarks.md takes 2 microseconds an arc."""
+_MAX_BY_LOAD: Final = 150
+"""Partitions times members up to which a plan by load, an integer program, takes no longer."""
 _MAX_COST: Final = 2.0**58
 """Limit of weight times arcs: beyond it the solver's integers may overflow, and a much slower solver is used."""
 _MIN_RESERVE: Final = 0.2
@@ -70,9 +72,9 @@ def fall_back(problem: Problem) -> Int32Array:
 
 
 def is_small(problem: Problem) -> bool:
-    """Return whether the group is planned in this process, by the most arcs that its flow can have; none by load."""
+    """Return whether the group is planned in this process, by the most arcs that its flow can have."""
     if problem.by_load:
-        return False
+        return len(problem.owner) * len(problem.members) <= _MAX_BY_LOAD
     columns = min(len(problem.members), 2 * len(problem.racks) + 1)
     arcs = len(problem.owner) * (columns + 1) + problem.subscriptions.size * columns + len(problem.members)
     heaviest = 1 if problem.weights is None else int(problem.weights.max(initial=1))
