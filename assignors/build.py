@@ -312,17 +312,7 @@ def loads_of(loads: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Arra
     Raises:
         AssignmentError: Loads do not fit their topic, are negative, or their sum reaches 2^60.
     """
-    starts = starts_of(table.counts)
-    result = np.zeros(int(starts[-1]), np.int64)
-    for index, name in enumerate(table.names):
-        if name not in loads:
-            continue
-        given = _as_integers(loads[name], f"loads of topic {name!r}")
-        if len(given) != table.counts[index] or (given < 0).any():
-            raise AssignmentError(
-                f"loads of topic {name!r}: expected {table.counts[index]} integers from 0, one for each partition"
-            )
-        result[starts[index] : starts[index + 1]] = given
+    result = _by_partition(loads, table, "loads", least=0, expected="{count} integers from 0")
     if float(result.sum(dtype=np.float64)) >= MAX_TOTAL_WEIGHT:
         raise AssignmentError("loads add up to more than 2^60: divide them all by the same number")
     return result
@@ -334,18 +324,25 @@ def weights_of(weights: Mapping[str, Sequence[int]], table: TopicTable) -> Int64
     Raises:
         AssignmentError: Weights do not fit their topic.
     """
-    starts = starts_of(table.counts)
-    result = np.ones(int(starts[-1]), np.int64)
-    for index, name in enumerate(table.names):
-        if name not in weights:
-            continue
-        given = _as_integers(weights[name], f"weights of topic {name!r}")
-        if len(given) != table.counts[index] or (given < 1).any():
-            raise AssignmentError(
-                f"weights of topic {name!r}: expected {table.counts[index]} positive integers, one for each partition"
-            )
-        result[starts[index] : starts[index + 1]] = given
+    result = _by_partition(weights, table, "weights", least=1, expected="{count} positive integers")
     check_weights(result)
+    return result
+
+
+def _by_partition(
+    given: Mapping[str, Sequence[int]], table: TopicTable, what: str, *, least: int, expected: str
+) -> Int64Array:
+    """Return [P] the numbers that topics have, none below `least`, which partitions of other topics get."""
+    starts = starts_of(table.counts)
+    result = np.full(int(starts[-1]), least, np.int64)
+    for index, name in enumerate(table.names):
+        if name not in given:
+            continue
+        numbers, count = _as_integers(given[name], f"{what} of topic {name!r}"), int(table.counts[index])
+        if len(numbers) != count or (numbers < least).any():
+            wanted = expected.format(count=count)
+            raise AssignmentError(f"{what} of topic {name!r}: expected {wanted}, one for each partition")
+        result[starts[index] : starts[index + 1]] = numbers
     return result
 
 

@@ -45,15 +45,20 @@ class Network:
 
 
 @cache
-def min_cost_flow() -> Any:
-    """Return OR-Tools without its type stubs (they refuse its own examples), or None if it is not installed.
+def module_of_ortools(name: str) -> Any:
+    """Return a module of OR-Tools without its type stubs (they refuse its own examples), or None if not installed.
 
     The first call loads it, with 12 MiB of its libraries: an agent that stands by solves nothing.
     """
     try:
-        return importlib.import_module("ortools.graph.python.min_cost_flow")
+        return importlib.import_module(f"ortools.{name}")
     except ImportError:
         return None
+
+
+def min_cost_flow() -> Any:
+    """Return OR-Tools' solver of flows, or None if it is not installed."""
+    return module_of_ortools("graph.python.min_cost_flow")
 
 
 def has_ortools() -> bool:

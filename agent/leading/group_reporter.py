@@ -188,7 +188,7 @@ class GroupReporter:
             partitions=len(plan.final),
             cross_rack_before=plan.before.known_partitions_across,
             cross_rack_after=plan.after.known_partitions_across,
-            load_above_least=plan.uneven[1] and round(plan.uneven[1], 4),
+            load_above_least=plan.uneven and round(plan.uneven[1], 4),
             moved=plan.after.moved,
             withheld=plan.withheld,
             seconds=round(sent.seconds, 4),

@@ -329,7 +329,7 @@ class RebalanceEvaluator:
                 changes=_changes(sent, problem, cluster, topics, weights) if sent is not None else None,
                 generation=generation,
                 conditions=self._conditions,
-                uneven=_known(plan.uneven),
+                uneven=plan.uneven,
                 tolerance=mode.options.balance_tolerance,
             ),
         )
@@ -366,11 +366,6 @@ class RebalanceEvaluator:
         since = self.wall() - _HOUR_SECONDS
         former = [_ago(at, self._began_wall) for at in self.recent(since)]
         self._state = remembering(self._state, (self._began - ago for ago in former))
-
-
-def _known(uneven: tuple[float | None, float | None]) -> tuple[float, float] | None:
-    now, then = uneven
-    return None if now is None or then is None else (now, then)
 
 
 def _ago(at: float, now: float) -> float:

@@ -145,12 +145,7 @@ def _evaluate(
         return state, _decision(condition, Action.SUPPRESS, *weighed)
     if state.proposed is not None and saving <= state.proposed + rules.min_saving + TOLERANCE:
         return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
-    state, refused = _refused(state, condition, now, wall, rules)
-    if refused is not None:
-        if refused[0] is Reason.MEMBER_MAY_BE_AWAY:  # now the rebalance would last as long
-            condition = replace(condition, pause_seconds=condition.away_until - now)
-        return state, _decision(condition, Action.SUPPRESS, *refused)
-    return _act(state, condition, now, rules)
+    return _unless_refused(state, condition, now, wall, rules)
 
 
 def _relieve(
@@ -161,8 +156,17 @@ def _relieve(
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
     if state.proposed is not None:
         return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
+    return _unless_refused(state, condition, now, wall, rules)
+
+
+def _unless_refused(
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
+) -> tuple[PolicyState, Decision]:
+    """Trigger or propose a rebalance that is worth it, or say why it must wait."""
     state, refused = _refused(state, condition, now, wall, rules)
     if refused is not None:
+        if refused[0] is Reason.MEMBER_MAY_BE_AWAY:  # now the rebalance would last as long
+            condition = replace(condition, pause_seconds=condition.away_until - now)
         return state, _decision(condition, Action.SUPPRESS, *refused)
     return _act(state, condition, now, rules)
 

@@ -12,7 +12,7 @@ from lab.benchmarks.live_groups import RACKS, Group
 from lab.benchmarks.shared import Found, measured_on, show_progress, table
 from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer.load.bound import lower_bound
-from samerack.assignors.consumer.load.plan import loads_of, place_by_load, units_of
+from samerack.assignors.consumer.load.plan import loads_above_least, loads_of, place_by_load, units_of
 from samerack.assignors.consumer.load.units import greatest
 from samerack.assignors.evaluate import cross_rack_mask
 
@@ -93,6 +93,8 @@ def _measured(one: Loaded, others: dict[str, Callable[[Group], Int32Array | None
     plans = {"by load": optimal.assign(problem), "by counts": optimal.assign(counts)}
     if len(problem.owner) <= _COMPARED:
         plans |= {name: plan for name, ask in others.items() if (plan := ask(one.group)) is not None}
+    above = loads_above_least(problem, *plans.values())
+    assert above is not None  # noqa: S101 - for the types only: each partition has load
     return {
         "shape": one.shape,
         "partitions": len(problem.owner),
@@ -100,7 +102,10 @@ def _measured(one: Loaded, others: dict[str, Callable[[Group], Int32Array | None
         "owned": bool((problem.owner >= 0).all()),
         "gap": greatest(units, made.member) / bound - 1.0,
         "seconds": {name: _seconds(each) for name, each in (("by load", problem), ("by counts", counts))},
-        "plans": {name: _figures(problem, owner, bound) for name, owner in plans.items()},
+        "plans": {
+            name: {"above": more, "across": _across(problem, owner)}
+            for (name, owner), more in zip(plans.items(), above, strict=True)
+        },
     }
 
 
@@ -113,11 +118,10 @@ def _seconds(problem: Problem) -> float:
     return min(took)
 
 
-def _figures(problem: Problem, owner: Int32Array, bound: float) -> Found:
-    """Return how far the most loaded member is above the bound, and the share of load that is read across racks."""
-    loads = loads_of(problem).astype(np.float64)
-    most = float(np.bincount(owner, weights=loads, minlength=len(problem.members)).max())
-    return {"above": most / bound - 1.0, "across": float(loads[cross_rack_mask(problem, owner)].sum() / loads.sum())}
+def _across(problem: Problem, owner: Int32Array) -> float:
+    """Return the share of load that is read across racks."""
+    loads = loads_of(problem)
+    return float(loads[cross_rack_mask(problem, owner)].sum() / loads.sum())
 
 
 def show(found: Found) -> str:

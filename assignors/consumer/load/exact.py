@@ -6,14 +6,13 @@ equal groups get equal plans. Where OR-Tools is not installed, or the bound does
 
 from __future__ import annotations
 
-import importlib
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
-from samerack.assignors.consumer.load.units import SLACK, LoadUnits, rank, without_racks
+from samerack.assignors.consumer.load.units import SLACK, LoadUnits, rank
 from samerack.assignors.problem import NOBODY, FloatArray, Int32Array
+from samerack.assignors.solvers import module_of_ortools
 
 _SMALL: Final = 1_000
 """Units times members up to which a group is small."""
@@ -22,13 +21,8 @@ _NODES: Final = 30
 _HALF: Final = 0.5
 
 
-@cache
 def _linear_solver() -> Any:
-    """Return OR-Tools' linear solver without its types, or None if it is not installed."""
-    try:
-        return importlib.import_module("ortools.linear_solver.pywraplp")
-    except ImportError:
-        return None
+    return module_of_ortools("linear_solver.pywraplp")
 
 
 def is_small(units: LoadUnits) -> bool:
@@ -37,16 +31,15 @@ def is_small(units: LoadUnits) -> bool:
 
 
 def lowest_level(units: LoadUnits, plan: Int32Array) -> Int32Array:
-    """Return the plan of the least greatest load, wherever its units are read; `plan` if none better was found."""
-    free = without_racks(units)
-    program = _Program(free)
+    """Return the plan of the least greatest load, for units without racks; `plan` if none better was found."""
+    program = _Program(units)
     level = program.solver.NumVar(0, program.solver.infinity(), "")
     for row, capacity in zip(program.loads, units.capacity.tolist(), strict=True):
         row.SetUb(0)
         row.SetCoefficient(level, -capacity)
     program.solver.Minimize(level)
     found = program.solved(plan)
-    return plan if found is None else min(plan, found, key=lambda each: rank(free, each, 0.0)[:2])
+    return plan if found is None else min(plan, found, key=lambda each: rank(units, each, 0.0)[:2])
 
 
 def cheapest_plan(units: LoadUnits, plan: Int32Array, limit: float) -> Int32Array:

@@ -72,18 +72,24 @@ def assign_by_load(problem: Problem, *, tolerance: float, keep_copartitioned: bo
     return owner
 
 
-def load_above_least(problem: Problem, owner: Int32Array, *, keep_copartitioned: bool = False) -> float | None:
-    """Return how far the most loaded member is above a proven lower bound, as a share of it; None without any load.
+def loads_above_least(problem: Problem, *owners: Int32Array) -> tuple[float, ...] | None:
+    """Return how far the most loaded member is above a proven lower bound, as a share of it, with each of the plans.
 
-    Partitions without an owner are left out. A plan can be even and still be above the bound, which may be too low.
+    None without any load. `owners` are [P]; partitions without an owner are left out. A plan can be even and still be
+    above the bound, which may be too low: it is that of single partitions, also where bundles stay together.
     """
-    units = units_of(problem, keep_copartitioned=keep_copartitioned)[0]
+    units = units_of(problem, keep_copartitioned=False)[0]
     bound = lower_bound(with_room(units)) if len(units.load) else 0.0
     if bound <= 0:
         return None
-    owned = owner != NOBODY
-    by_member = np.bincount(owner[owned], weights=loads_of(problem)[owned], minlength=len(units.capacity))
-    return max(0.0, float((by_member / units.capacity).max()) / bound - 1.0)
+    loads = loads_of(problem)
+
+    def above(owner: Int32Array) -> float:
+        owned = owner != NOBODY
+        by_member = np.bincount(owner[owned], weights=loads[owned], minlength=len(units.capacity))
+        return max(0.0, float((by_member / units.capacity).max()) / bound - 1.0)
+
+    return tuple(map(above, owners))
 
 
 def place_by_load(units: LoadUnits, *, tolerance: float) -> LoadPlan:
@@ -94,8 +100,7 @@ def place_by_load(units: LoadUnits, *, tolerance: float) -> LoadPlan:
     if _stays(units, limit):
         return LoadPlan(member=units.home.copy(), bound=bound, level=bound, limit=limit)
     small = is_small(units)
-    best = plan_within(units, limit, even=bound)
-    if small or greatest(units, best) > limit * (1 + SLACK):
+    if small or greatest(units, best := plan_within(units, limit, even=bound)) > limit * (1 + SLACK):
         lowest = _lowest(units, bound, small=small)
         level = greatest(units, lowest)
         limit = level * (1.0 + tolerance)
@@ -112,7 +117,7 @@ def _lowest(units: LoadUnits, bound: float, *, small: bool) -> Int32Array:
     """Return the plan of the least greatest load that is found, wherever units are read then."""
     free = without_racks(units)
     lowest = plan_within(free, bound, even=bound)
-    return lowest_level(units, lowest) if small and greatest(free, lowest) > bound * (1 + _CLOSE) else lowest
+    return lowest_level(free, lowest) if small and greatest(free, lowest) > bound * (1 + _CLOSE) else lowest
 
 
 def _stays(units: LoadUnits, limit: float) -> bool:

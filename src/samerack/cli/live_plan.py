@@ -198,6 +198,7 @@ def examine(
     else:
         made = _plan_of_brokers(problem, members)
     racks = {member.id: member.rack for member in members}
+    now_above, then_above = made.uneven or (None, None)
     client_ids = {member.id: member.client_id for member in members}
     shares = shares_of(made, rates)
     said = agent_says(settings, group)
@@ -223,10 +224,8 @@ def examine(
         over_racks=over_racks(
             rack_spread(problem, cluster, rates), elsewhere={rack.rack for rack in racks.values()} - cluster.racks.names
         ),
-        present=replace(
-            _figures(problem, problem.owner, made.before, shares[0], rates), load_above_least=made.uneven[0]
-        ),
-        proposed=replace(_figures(problem, made.final, made.after, shares[1], rates), load_above_least=made.uneven[1]),
+        present=replace(_figures(problem, problem.owner, made.before, shares[0], rates), load_above_least=now_above),
+        proposed=replace(_figures(problem, made.final, made.after, shares[1], rates), load_above_least=then_above),
         copartitioning=copartitioning(made, mode, settings, group, rates) if made.assignor == "optimal" else None,
         warnings=(
             *unknown,

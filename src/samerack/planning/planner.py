@@ -20,7 +20,7 @@ import numpy as np
 
 from samerack.assignors.arrays import stable_order
 from samerack.assignors.check import round_to_send
-from samerack.assignors.consumer.load.plan import load_above_least
+from samerack.assignors.consumer.load.plan import loads_above_least
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem, by_counts
 from samerack.cluster.group import GroupView, topics_of
@@ -67,12 +67,11 @@ class Plan:
         return evaluate(self.problem, self.final)
 
     @cached_property
-    def uneven(self) -> tuple[float | None, float | None]:
+    def uneven(self) -> tuple[float, float] | None:
         """How far the most loaded member is above a proven bound now, and with `final`; None where counts decide."""
         problem = self.problem
-        if not problem.by_load:
-            return None, None
-        return load_above_least(problem, problem.owner), load_above_least(problem, self.final)
+        above = loads_above_least(problem, problem.owner, self.final) if problem.by_load else None
+        return None if above is None else (above[0], above[1])
 
     @property
     def withheld(self) -> int:

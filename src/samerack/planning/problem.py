@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias, TypedDict
@@ -30,13 +30,14 @@ from samerack.assignors.problem import NOBODY, BoolArray, Int64Array, Problem
 from samerack.cluster.group import topics_of
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
 from samerack.common.patterns import fits
-from samerack.common.weights import GroupWeights
+from samerack.common.weights import GroupWeights, Rows
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.planning.members import PlanMember
 from samerack.protocol.values import TopicPartitions
 from samerack.settings.leading import COOPERATIVE_PROTOCOLS, LeadingSettings, MemberRule
 
 _Rows: TypeAlias = tuple[SettledPartition, ...]
+_Fit: TypeAlias = Callable[[Rows, TopicTable], Int64Array]
 _Placement: TypeAlias = tuple[int, tuple[int, ...]]
 """Leader and replicas of a partition."""
 
@@ -97,8 +98,7 @@ class TopicTables:
         self._cluster: SettledCluster | None = None
         self._topics: frozenset[str] = frozenset()
         self._table: TopicTable | None = None
-        self._weighted: tuple[object, TopicTable, Int64Array] | None = None
-        self._loaded: tuple[object, TopicTable, Int64Array] | None = None
+        self._fitted: dict[_Fit, tuple[object, TopicTable, Int64Array]] = {}
 
     def table(self, cluster: SettledCluster, topics: frozenset[str]) -> TopicTable:
         """Return the table of these topics, without those that the cluster does not have."""
@@ -126,30 +126,30 @@ class TopicTables:
         placements = self._placements
         return rows, np.fromiter((placements[row.leader, row.replicas] for row in rows), np.int64, len(rows))
 
-    def weights(self, weights: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Array:
+    def weights(self, weights: Rows, table: TopicTable) -> Int64Array:
         """Return [P] the weights of the table's partitions.
 
         Raises:
             AssignmentError: A weight is not positive, or their sum is too large.
         """
-        with self._lock:
-            last = self._weighted
-            if last is not None and last[0] is weights and last[1] is table:
-                return last[2]
-            counts = dict(zip(table.names, table.counts.tolist(), strict=True))
-            fitted = weights_of(fit_weights(weights, counts), table)
-            self._weighted = (weights, table, fitted)
-            return fitted
+        return self._fit(weights_of, weights, table)
 
-    def loads(self, loads: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Array:
-        """Return [P] the loads of the table's partitions."""
+    def loads(self, loads: Rows, table: TopicTable) -> Int64Array:
+        """Return [P] the loads of the table's partitions.
+
+        Raises:
+            AssignmentError: A load is negative, or their sum is too large.
+        """
+        return self._fit(loads_of, loads, table)
+
+    def _fit(self, fit: _Fit, values: Rows, table: TopicTable) -> Int64Array:
         with self._lock:
-            last = self._loaded
-            if last is not None and last[0] is loads and last[1] is table:
+            last = self._fitted.get(fit)
+            if last is not None and last[0] is values and last[1] is table:
                 return last[2]
             counts = dict(zip(table.names, table.counts.tolist(), strict=True))
-            fitted = loads_of(fit_weights(loads, counts), table)
-            self._loaded = (loads, table, fitted)
+            fitted = fit(fit_weights(values, counts), table)
+            self._fitted[fit] = (values, table, fitted)
             return fitted
 
 

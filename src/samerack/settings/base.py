@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -67,6 +67,16 @@ class Section(BaseModel):
     """A named part of the settings: no unknown keys, no later changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_Kind = TypeVar("_Kind", bound=Section)
+
+
+def with_rules(section: _Kind, rules: Section | None) -> _Kind:
+    """Return a section with the values that the rules of a group set, or the section itself without any rules."""
+    if rules is None:
+        return section
+    return section.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})
 
 
 _SERVER: Final = re.compile(

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pydantic import Field, field_validator
 
 from samerack.common.patterns import first_match
-from samerack.settings.base import Seconds, Section
+from samerack.settings.base import Seconds, Section, with_rules
 
 STREAMS_PROTOCOLS: Final = frozenset({"stream"})
 """Protocol names of Kafka Streams (its StreamsPartitionAssignor): a Streams leader decodes every member's user data and
@@ -190,10 +190,7 @@ class LeadingSettings(BalanceRules):
 
     def of(self, group: str) -> LeadingSettings:
         """Return the settings for one group."""
-        rules = first_match(self.groups, group)
-        if rules is None:
-            return self
-        return self.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})
+        return with_rules(self, first_match(self.groups, group))
 
     @property
     def uses_bytes(self) -> bool:

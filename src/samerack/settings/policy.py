@@ -10,7 +10,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator
 
 from samerack.common.patterns import first_match
-from samerack.settings.base import Seconds, Section
+from samerack.settings.base import Seconds, Section, with_rules
 
 
 class WindowSettings(Section):
@@ -109,7 +109,4 @@ class PolicySettings(PolicyRules):
 
     def of(self, group: str) -> PolicyRules:
         """Return the rules for one group."""
-        rules = first_match(self.groups, group)
-        if rules is None:
-            return self
-        return self.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})
+        return with_rules(self, first_match(self.groups, group))
