@@ -202,6 +202,22 @@ class PartitionTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How a member reads that is behind; it is judged at its commits, however rare these are.
+
+    Attributes:
+        lag_seconds: The largest lag of its partitions right after their last commits.
+        grows: Whether the lag of one of them grows, beyond what is uncertain.
+        share: The part of its load that it reads: above 1 while it catches up. It reads as fast as it can, so that this
+            times its load is what it can read; None while too little is known.
+    """
+
+    lag_seconds: float
+    grows: bool
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
     """Shares between 0 and 1 of what crosses racks, out of what has both racks known; None where nothing is known.
 
@@ -272,6 +288,7 @@ class GroupTraffic(ObservedGroup):
         topic_share: The topic of which one member has most, or None where none is shared.
         busiest: The member that reads most, or None where rates are not known.
         not_counted: Records that no figure includes since the agent began to measure, so many at most, by reason.
+        paces: Of the members that are behind, by member id.
     """
 
     exact_members: frozenset[str] = frozenset()
@@ -287,6 +304,7 @@ class GroupTraffic(ObservedGroup):
     topic_share: TopicShare | None = None
     busiest: BusiestMember | None = None
     not_counted: Mapping[Uncounted, int] = field(default_factory=dict)
+    paces: Mapping[str, Pace] = field(default_factory=dict)
 
     @property
     def long_run_rates(self) -> dict[tuple[str, int], float]:

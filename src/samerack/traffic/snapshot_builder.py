@@ -25,6 +25,7 @@ from samerack.traffic import shares
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
+from samerack.traffic.pace import Paces
 from samerack.traffic.positions import named
 from samerack.traffic.snapshot import (
     BlindSpot,
@@ -148,6 +149,7 @@ class SnapshotBuilder:
         self._leading = settings.leading
         self._weights = weights
         self._read_rates = read_rates
+        self._paces = Paces()
         self._solved: dict[str, _Solved] = {}
         self._spent_seconds = 0.0
         self._view: ClusterView | None = None
@@ -164,6 +166,8 @@ class SnapshotBuilder:
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
+        groups = tuple(groups)
+        self._paces.forget(groups)
         for group in groups:
             self._solved.pop(group, None)
             self._rewound.discard(group)
@@ -211,6 +215,9 @@ class SnapshotBuilder:
             ),
             busiest=busiest(((member, one.bytes_per_second) for member, one in owned), racks),
             not_counted=dict(self._left[name]),
+            paces=self._paces.measured(
+                name, partitions, now=now, poll_seconds=0.0 if state.at is None else now - state.at
+            ),
             note=group.note,
         )
 

@@ -1,0 +1,160 @@
+"""Which members fall behind, and which part of their load they read while they are: their pace.
+
+The lag of a partition is a saw-tooth: it grows until the next commit. So only moments at which a new commit was first
+seen count here, and all holds for a commit every second and one an hour. A member that is behind reads as fast as it
+can, whether its lag grows or it catches up after a stop; one that keeps up shows no more than that it can read its
+load. Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from samerack.traffic.collect import Partition
+from samerack.traffic.snapshot import Pace, PartitionTraffic
+
+_BEHIND_SECONDS: Final = 10.0
+_BEHIND_POLLS: Final = 3.0
+"""Behind is a partition whose lag, right after a commit, is more than that and more than the time of so many polls."""
+_MIN_SECONDS: Final = 20.0
+_MIN_POLLS: Final = 4.0
+"""A pace is that of so long a time and so many polls at least, since commits are seen as late as a poll."""
+_RECENT_SECONDS: Final = 90.0
+"""... and not of much more, where commits are frequent."""
+_NOISE_POLLS: Final = 2.0
+"""An age is known within the time between two polls, and the difference of two ages within twice that."""
+_NOISE_SECONDS: Final = 1.0
+_FALLING: Final = 0.98
+"""A member that reads at least this part of what comes does not fall behind."""
+_THINNED: Final = 4.0
+"""Commits closer to each other than their age divided by this are thinned."""
+_MIN_COMMITS: Final = 3
+
+
+class Commit(NamedTuple):
+    """A commit when it was first seen: monotonic seconds, its offset, the end of the log, the age of its record."""
+
+    at: float
+    committed: int
+    end: int
+    age: float
+
+
+class _Behind(NamedTuple):
+    """A partition that may be behind: its reader, its last commit, and the commits since it is behind."""
+
+    member: str
+    committed: int
+    commits: tuple[Commit, ...] = ()
+
+
+class Paces:
+    """The paces of all groups; partitions that keep up cost nothing."""
+
+    def __init__(self) -> None:
+        """Start with no group."""
+        self._groups: dict[str, dict[Partition, _Behind]] = {}
+
+    def measured(
+        self, group: str, partitions: Iterable[PartitionTraffic], *, now: float, poll_seconds: float
+    ) -> Mapping[str, Pace]:
+        """Return the paces of members that are behind, by member id, after one more poll.
+
+        Args:
+            group: The group's name.
+            partitions: What its members own, at this poll.
+            now: The time of the poll, in monotonic seconds.
+            poll_seconds: The time since the last poll.
+        """
+        before = self._groups.get(group, {})
+        behind = {
+            one.partition: track
+            for one in partitions
+            if one.member is not None
+            and (track := _followed(before.get(one.partition), one, now=now, poll_seconds=poll_seconds)) is not None
+        }
+        if behind:
+            self._groups[group] = behind
+        else:
+            self._groups.pop(group, None)
+        slow = {track.member for track in behind.values() if track.commits}
+        if not slow:
+            return {}
+        owned: dict[str, list[PartitionTraffic]] = {member: [] for member in slow}
+        for one in partitions:
+            if one.member in owned:
+                owned[one.member].append(one)
+        return {member: _pace(mine, behind, poll_seconds) for member, mine in owned.items()}
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Forget groups that are gone."""
+        for group in groups:
+            self._groups.pop(group, None)
+
+
+def _followed(before: _Behind | None, one: PartitionTraffic, *, now: float, poll_seconds: float) -> _Behind | None:
+    """Return what is known of a partition after a poll; None if it keeps up, or its commit is not known."""
+    limit = max(_BEHIND_SECONDS, _BEHIND_POLLS * poll_seconds)
+    age, lag, committed = one.lag_seconds, one.lag_records, one.committed
+    if one.member is None or committed is None or lag is None or (age is not None and age <= limit):
+        return None
+    if before is None or before.member != one.member or committed < before.committed:
+        return _Behind(one.member, committed)  # what was committed before is not known: nor is when
+    if committed == before.committed:
+        return before
+    if age is None:
+        return _Behind(one.member, committed, before.commits)
+    commits = (*before.commits, Commit(now, committed, committed + lag, age))
+    return _Behind(one.member, committed, _thinned(commits, poll_seconds))
+
+
+def _thinned(commits: tuple[Commit, ...], poll_seconds: float) -> tuple[Commit, ...]:
+    """Leave out commits that lie close together for their age."""
+    *before, last = commits
+    kept = [last]
+    while before:
+        one = before.pop()
+        apart = max(_MIN_POLLS * poll_seconds, (last.at - kept[-1].at) / _THINNED)
+        if not before or kept[-1].at - before[-1].at > apart:
+            kept.append(one)
+    return tuple(reversed(kept))
+
+
+def _share(commits: tuple[Commit, ...], poll_seconds: float) -> float | None:
+    """Return the part of what was written lately that was read; None while too little is known."""
+    last, before = commits[-1], commits[: 1 - _MIN_COMMITS]
+    if not before:
+        return None
+    first = next((one for one in reversed(before) if last.at - one.at >= _RECENT_SECONDS), before[0])
+    if last.at - first.at < max(_MIN_SECONDS, _MIN_POLLS * poll_seconds) or last.end <= first.end:
+        return None
+    return (last.committed - first.committed) / (last.end - first.end)
+
+
+def _grows(commits: tuple[Commit, ...], poll_seconds: float) -> bool:
+    """Return whether the lag at commits has grown beyond what is uncertain, and did so up to the last ones."""
+    last = commits[-1]
+    return last.age >= min(one.age for one in commits[-_MIN_COMMITS:]) + _NOISE_SECONDS and any(
+        last.age - one.age > _NOISE_POLLS * poll_seconds
+        and last.committed - one.committed < _FALLING * (last.end - one.end)
+        for one in commits[: 1 - _MIN_COMMITS]
+    )
+
+
+def _pace(owned: Iterable[PartitionTraffic], behind: Mapping[Partition, _Behind], poll_seconds: float) -> Pace:
+    """Return the pace of a member that is behind in some of its partitions; the others take all that comes."""
+    load = read = lag = 0.0
+    grows = is_known = False
+    for one in owned:
+        rate, track = one.long_run_per_second or 0.0, behind.get(one.partition)
+        share: float | None = 1.0
+        if track is not None:
+            share = _share(track.commits, poll_seconds) if track.commits else None
+            is_known = is_known or share is not None
+        if track is not None and track.commits:
+            lag = max(lag, track.commits[-1].age)
+            grows = grows or _grows(track.commits, poll_seconds)
+        if share is not None:
+            load, read = load + rate, read + rate * share
+    return Pace(lag_seconds=lag, grows=grows, share=read / load if load and is_known else None)
