@@ -6,7 +6,9 @@ listeners in the order in which they were added.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from samerack.agent.leading.group_memory import GroupMemory, GroupSizes
@@ -18,6 +20,7 @@ from samerack.agent.led_groups import GroupFinder, LedGroups, MakeLeader, named
 from samerack.agent.metrics import Metrics
 from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
+from samerack.agent.policy.lag_guard import LagGuard
 from samerack.agent.policy.measured import check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
 from samerack.agent.publishing.outbox import topics_of
@@ -33,7 +36,7 @@ from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.common.errors import SettingsError
-from samerack.common.patterns import is_pattern
+from samerack.common.patterns import is_pattern, selects
 from samerack.common.shared_threads import SharedThreads
 from samerack.election.election import Election
 from samerack.election.leadership_state import LeadershipState
@@ -113,6 +116,13 @@ class AgentParts:
         self.measuring = self._traffic_watch()
         self.limits = SeriesLimits.of(settings.traffic.max_series)
         self.metrics.registry.register(TrafficCollector(self.traffic, limits=self.limits, mine=self._is_counted))
+        self.guard = LagGuard(
+            settings.lag,
+            weigh=self.measuring.weights.weights,
+            leads=partial(selects, settings.groups),
+            clock=time.monotonic,
+        )
+        self.traffic.listen(self.guard.take)
         self.client = SharedClient(for_kafka_python(settings.kafka))
         self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=_WAITING_SECONDS)
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
@@ -192,9 +202,9 @@ class AgentParts:
                     unsupported_reason=self.watch.versions.unsupported_reason,
                     metrics=self.metrics,
                     events=self.events,
-                    weigh=self.measuring.weights.weights,
+                    weigh=self.guard.weights,
                     hosts=self._hosts,
-                    measured=measured(self.traffic, self.measuring.weights),
+                    measured=measured(self.traffic, self.measuring.weights, self.guard.growing),
                     rebalances=self._tracker.of(group),
                     lock=takeover_lock,
                     notify_supervisor=notify_supervisor,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_TOTAL_WEIGHT: Final = 2.0**60
 """The sum of a problem's weights, or loads, stays below this, so that sums of costs fit in 64 bits."""
-MAX_CAPACITY: Final = 1e6
+MAX_CAPACITY: Final = 1e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.agent.policy.lag_guard import FULL_LOAD
 from samerack.cluster.group import (
     LIMIT_KEY,
     OFFSETS_TOPIC,
@@ -242,13 +243,17 @@ class Assigning:
         given = planner.sent_partitions(sent.plan)
         return all(set(to_pairs(given[key])) == set(to_pairs(assigned)) for key, assigned in described.items())
 
-    def mode(self, protocol: str) -> Mode:
-        """Return how to plan for a group that uses this protocol."""
-        return mode_of(protocol, self._leading, rack_aware_fetch=self._watch.rack_aware_fetch)
+    def mode(self, protocol: str, weights: GroupWeights | None) -> Mode:
+        """Return how to plan for a group that uses this protocol, by these weights."""
+        mode = mode_of(protocol, self._leading, rack_aware_fetch=self._watch.rack_aware_fetch)
+        if weights is None or not weights.capacities:
+            return mode
+        return replace(mode, options=replace(mode.options, full_load=FULL_LOAD))
 
     def weights(self) -> GroupWeights | None:
         """Return the measured weights if they are used and known; the same object while they do not change."""
-        return self._weigh(self._group) if self._leading.uses_bytes else None
+        known = self._weigh(self._group)
+        return known if known is not None and (known.capacities or self._leading.uses_bytes) else None
 
     def assign(self, joined: Joined) -> dict[str, bytes]:
         """Return the encoded assignment of every member in the JoinGroup response.
@@ -272,7 +277,8 @@ class Assigning:
         if not subscriptions:
             raise NoConsumersError(self._group)
         topics = topics_of(subscription.topics for _, _, subscription in subscriptions)
-        mode, weights = self.mode(joined.protocol), self.weights()
+        weights = self.weights()
+        mode = self.mode(joined.protocol, weights)
         with self._lock:
             view, owned = self._view, {} if mode.cooperative else self._remembered()
             back = returned(subscriptions, known=owned, evicted=self._evicted)

@@ -24,7 +24,7 @@ from samerack.agent.policy.requests import RebalanceRequest
 from samerack.cluster.errors import explained
 from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
-from samerack.common.words import when
+from samerack.common.words import short_id, some, when
 from samerack.events import EventLog
 from samerack.events.cause import clients_of, of_plan, of_view
 from samerack.events.rebalance_tracker import RebalanceTracker
@@ -218,6 +218,10 @@ class GroupReporter:
         if decision.reason is Reason.UNEVEN_LOAD and decision.uneven is not None:
             now, then = decision.uneven
             detail = f"the most loaded member is {now:.0%} above the least possible, and {then:.0%} with the plan"
+        growing = decision.growing
+        if growing is not None:
+            late = some(tuple(map(short_id, growing.members)), "member")
+            detail = f"lag of {growing.seconds:.0f} s grows by {growing.growth:.0%} of the time; too slow: {late}"
         self.events.add(
             "decision",
             self.group,
@@ -236,6 +240,7 @@ class GroupReporter:
             cross_rack_share_after=decision.after and round(decision.after, 4),
             load_above_least_before=decision.uneven and round(decision.uneven[0], 4),
             load_above_least_after=decision.uneven and round(decision.uneven[1], 4),
+            lag_seconds=growing and round(growing.seconds, 1),
             expected_pause_seconds=decision.pause_seconds and round(decision.pause_seconds, 1),
             until=until,
         )

@@ -307,10 +307,11 @@ class RebalanceEvaluator:
         counts = owned_counts(member.owned for member in members)
         if not topics or self.watch.unknown(topics, counts.keys()):
             return None, False
-        mode = self.assigning.mode(view.protocol)
+        mode = self.assigning.mode(view.protocol, weights)
         problem = problem_of(members, cluster, mode, weights=weights, tables=self.assigning.tables)
         plan = planner.make_plan(problem, mode)
         sent = self.assigning.sent if leading else None
+        learned = weights is not None and bool(weights.capacities)
         self._see_conditions(_racks(problem), cluster, hosts)
         self._recall()
         self._evaluation = Evaluation(
@@ -329,7 +330,8 @@ class RebalanceEvaluator:
                 changes=_changes(sent, problem, cluster, topics, weights) if sent is not None else None,
                 generation=generation,
                 conditions=self._conditions,
-                uneven=plan.uneven,
+                uneven=None if learned else plan.uneven,
+                greatest_loads=plan.greatest_loads if learned else None,
                 tolerance=mode.options.balance_tolerance,
             ),
         )
@@ -351,6 +353,7 @@ class RebalanceEvaluator:
             condition,
             rates=rates,
             crossing=crossing,
+            growing=self.measured.growing(self.group),
             pause=pause,
             pause_seconds=pause_seconds,
             away_until=self.lives.away_until(now),

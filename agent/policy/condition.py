@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from samerack.agent.policy.lag_guard import GrowingLag
 from samerack.agent.policy.requests import RebalanceRequest
 from samerack.assignors.problem import Cost
 from samerack.common import words
 
 _NOISE: Final = 1e-9
+_FULL: Final = 0.97
+"""A member with more than this part of its capacity has no room: what waits would not be read."""
 MAX_ROUNDS: Final = 5
 """A cooperative rebalance needs two rounds; a member that never revokes a partition must not cause endless rounds."""
 
@@ -96,6 +99,9 @@ class GroupCondition:
         uneven: How far the most loaded member is above the least possible now, and with the plan, as a share of that;
             None where counts of partitions decide.
         tolerance: `leading.balance_tolerance` of the group.
+        growing: Lag that is beyond the group's limit and grows; None without any.
+        greatest_loads: The load of the most loaded member relative to its learned capacity, now and with the plan; None
+            where capacities were not learned.
         pause: The operator's request to start no rebalance for racks or traffic; None without one.
     """
 
@@ -113,6 +119,8 @@ class GroupCondition:
     away_until: float = float("-inf")
     uneven: tuple[float, float] | None = None
     tolerance: float = 0.0
+    growing: GrowingLag | None = None
+    greatest_loads: tuple[float, float] | None = None
     pause: RebalanceRequest | None = None
     owns_deleted: bool = False
 
@@ -145,6 +153,14 @@ class GroupCondition:
             return False
         now, then = self.uneven
         return 1.0 + now > (1.0 + then) * (1.0 + self.tolerance) * (1.0 + _NOISE)
+
+    @property
+    def ends_lag(self) -> bool:
+        """Whether lag grows that need not: with the plan no member would have more than it can read."""
+        if self.growing is None or self.greatest_loads is None:
+            return False
+        now, then = self.greatest_loads
+        return then < min(_FULL, now)
 
     @property
     def stuck(self) -> bool:

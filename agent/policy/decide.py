@@ -13,7 +13,7 @@ from cronsim import CronSim
 from samerack.agent.policy import breaker as breakers
 from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.condition import GroupCondition
-from samerack.agent.policy.reasons import TOLERANCE, Action, Decision, Reason, why_cheaper
+from samerack.agent.policy.reasons import SECONDS_PER_DAY, TOLERANCE, Action, Decision, Reason, why_cheaper
 from samerack.settings.policy import PolicyRules, WindowSettings
 
 # Windows in which rebalances may be triggered: each opens by a cron expression and stays open for some minutes.
@@ -50,6 +50,10 @@ _ERRORS: Final = 2.0
 _ABOVE: Final = 1.0
 """... and more than the minimum by so many: it is asked every few seconds, and chance decides at last."""
 _UNMEASURED_SECONDS: Final = 600.0
+_LAG_SECONDS: Final = 3600.0
+"""A pause delays all partitions: it must be shorter than the lag, or than what that would grow in this time."""
+_RELIEVED_PER_DAY: Final = 3
+"""So many rebalances a day take load from members whose lag grows; one more gives it back."""
 """How long bytes are waited for that a minimum needs: a group is measured within some minutes, or not at all."""
 _Refusal: TypeAlias = tuple[Reason, float | None]
 """Why not, and until when (seconds since 1970), if known."""
@@ -76,12 +80,14 @@ class PolicyState:
         breaker: The circuit breaker.
         unmeasured: Since when the agent waits for measured bytes (seconds, monotonic).
         proposed: The saving of the open proposal; None if there is none.
+        relieved: When rebalances of the last day took load from members whose lag grew (seconds, monotonic).
     """
 
     budget: Budget
     breaker: Breaker
     unmeasured: float | None = None
     proposed: float | None = None
+    relieved: tuple[float, ...] = ()
 
 
 def fresh(rules: PolicyRules, now: float) -> PolicyState:
@@ -123,7 +129,9 @@ def decide(
         if _budget_refusal(state.budget, rules) is None:
             # a withheld partition has no owner, like a new one: only the budget prevents endless rebalances
             return _required(replace(state, budget=_spent(state.budget)), condition, Reason.PARTITIONS_CHANGED)
-    weigh_up = _relieve if condition.relieves else _evaluate
+    if condition.growing is not None and not condition.ends_lag:
+        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.NO_ROOM)
+    weigh_up = _relieve if condition.growing is not None or condition.relieves else _evaluate
     return weigh_up(state, condition, now, wall, rules)
 
 
@@ -152,7 +160,16 @@ def _relieve(
     state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
 ) -> tuple[PolicyState, Decision]:
     """Decide about a plan that takes load from the most loaded member, whatever it saves in bytes."""
-    if rules.max_pause_seconds and (condition.pause_seconds or 0.0) > rules.max_pause_seconds:
+    growing, pause = condition.growing, condition.pause_seconds or 0.0
+    if growing is not None:
+        if pause >= max(growing.seconds, growing.growth * _LAG_SECONDS):
+            return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
+        recent = tuple(at for at in state.relieved if now - at < SECONDS_PER_DAY)
+        state = replace(state, relieved=recent)
+        if len(recent) >= _RELIEVED_PER_DAY:
+            until = wall + recent[0] + SECONDS_PER_DAY - now
+            return state, _decision(condition, Action.SUPPRESS, Reason.OUT_OF_BUDGET, until)
+    if rules.max_pause_seconds and pause > rules.max_pause_seconds:
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
     if state.proposed is not None:
         return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
@@ -229,7 +246,9 @@ def _act(state: PolicyState, condition: GroupCondition, now: float, rules: Polic
     state = replace(state, budget=_spent(state.budget))
     if rules.mode == "propose":
         return replace(state, proposed=condition.saving), _decision(condition, Action.PROPOSE, reason)
-    if reason is not Reason.UNEVEN_LOAD:  # the breaker judges rebalances by what they save
+    if reason is Reason.LAG_GROWS:
+        state = replace(state, relieved=(*state.relieved, now))
+    elif reason is not Reason.UNEVEN_LOAD:  # the breaker judges rebalances by what they save
         state = replace(state, breaker=breakers.tried(state.breaker, condition, now))
     return state, _decision(condition, Action.REBALANCE, reason)
 
@@ -251,6 +270,7 @@ def _decision(condition: GroupCondition, action: Action, reason: Reason, until: 
         pause_seconds=condition.pause_seconds,
         changes=condition.changes,
         uneven=condition.uneven,
+        growing=condition.growing,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from samerack.agent.policy import ByteRates, CrossRackShare
+from samerack.agent.policy.lag_guard import GrowingLag
 from samerack.assignors.evaluate import Rates, cross_rack_mask, known_crossing, row_of, share_of_owners
 from samerack.common.errors import SettingsError
 from samerack.common.money import PriceTable
@@ -34,10 +35,12 @@ class Measured:
     Attributes:
         rates: what is written to its partitions, in bytes per second.
         crossing: what crosses racks by the brokers that serve its members.
+        growing: lag that is beyond the group's limit and grows.
     """
 
     rates: Callable[[str], UncertainRates | None] = _nothing
     crossing: Callable[[str], CrossRackShare | None] = _nothing
+    growing: Callable[[str], GrowingLag | None] = _nothing
 
 
 UNMEASURED = Measured()
@@ -48,7 +51,9 @@ The error is estimated from short blocks then, and a plan is compared with it ev
 """
 
 
-def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
+def measured(
+    board: TrafficBoard, weights: WeightBook, growing: Callable[[str], GrowingLag | None] = _nothing
+) -> Measured:
     """Return the functions that read the measured figures."""
 
     def crossing(name: str) -> CrossRackShare | None:
@@ -58,7 +63,7 @@ def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
         share = shares.by_long_run(group.partitions, {member.id: member.rack.rack for member in group.members})
         return None if share is None else CrossRackShare(share=share, at=board.latest().window_end)
 
-    return Measured(rates=weights.rates, crossing=crossing)
+    return Measured(rates=weights.rates, crossing=crossing, growing=growing)
 
 
 def shares_of(plan: Plan, rates: Rates | None) -> tuple[float | None, float | None]:

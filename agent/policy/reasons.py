@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from samerack.agent.policy.condition import Changes, GroupCondition
+from samerack.agent.policy.lag_guard import GrowingLag
 from samerack.settings.policy import PolicyRules
 
 SECONDS_PER_DAY: Final = 86_400.0
@@ -37,8 +38,10 @@ class Reason(Enum):
     TRAFFIC_CHANGED = "traffic-changed"
     CHEAPER_PLAN = "cheaper-plan"
     UNEVEN_LOAD = "uneven-load"
+    LAG_GROWS = "lag-grows"
     BELOW_MIN_SAVING = "below-min-saving"
     NOT_MEASURED = "not-measured"
+    NO_ROOM = "no-room"
     PAUSE_TOO_LONG = "pause-too-long"
     TOPIC_DELETED = "topic-deleted"
     OUTSIDE_WINDOW = "outside-window"
@@ -90,11 +93,16 @@ TRIGGERS: Final[Mapping[Reason, Trigger]] = {
     ),
     Reason.MEMBERS_RACKS_CHANGED: Trigger("members' known racks have changed", lambda changes: bool(changes.members)),
     Reason.CHEAPER_PLAN: Trigger(
-        "none of these: the agent has started since the current plan was made, or that plan was the fall-back's",
+        "none of these: the agent has started since the current plan was made, that plan was the fall-back's, or all "
+        "members have kept up for `lag.calm_seconds`",
         lambda _: True,
     ),
     Reason.UNEVEN_LOAD: Trigger(
         "the most loaded member has more than `leading.balance_tolerance` above what one would have",
+        lambda _: False,
+    ),
+    Reason.LAG_GROWS: Trigger(
+        "lag is beyond `lag.max_seconds` and grows, and other members have room",
         lambda _: False,
     ),
 }
@@ -109,6 +117,10 @@ REFUSALS: Final[Mapping[Reason, Refusal]] = {
     Reason.NOT_MEASURED: Refusal(
         "a minimum is in bytes or dollars, and bytes are not measured yet",
         "a rebalance waits until bytes are measured",
+    ),
+    Reason.NO_ROOM: Refusal(
+        "lag is beyond `lag.max_seconds` and grows, and no other member is known to have room",
+        "no rebalance is triggered for the lag that grows, because no member has room for more",
     ),
     Reason.PAUSE_TOO_LONG: Refusal(
         "the group's last rebalances paused it for longer than `policy.max_pause_seconds`",
@@ -150,6 +162,8 @@ WAITS: Final[Mapping[str, str]] = {
 
 def why_cheaper(condition: GroupCondition) -> Reason:
     """Return why another plan is cheaper than the one in force, or less uneven."""
+    if condition.growing is not None:
+        return Reason.LAG_GROWS
     if condition.relieves:
         return Reason.UNEVEN_LOAD
     return next(
@@ -181,6 +195,7 @@ class Decision:
         changes: What has changed since the plan in force was made; None if that is not known.
         uneven: How far the most loaded member is above the least possible now, and with the plan; None where counts of
             partitions decide.
+        growing: Lag that is beyond the group's limit and grows; None without any.
     """
 
     action: Action
@@ -191,3 +206,4 @@ class Decision:
     pause_seconds: float | None = None
     changes: Changes | None = None
     uneven: tuple[float, float] | None = None
+    growing: GrowingLag | None = None

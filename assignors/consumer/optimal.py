@@ -56,6 +56,7 @@ class Options:
             groups small enough (`assignors.consumer.spread`). No effect with `keep_copartitioned`.
         balance_tolerance: where the problem has loads, capacities or limits: how far the most loaded member may be
             above the least possible, as a share of that, so that fewer bytes are read across racks.
+        full_load: load, relative to its capacity, to which any member may be filled for that, though less is possible.
         spread: whether topics and weights are spread over members, among plans that are equal in the objective. A
             caller that only wants to know the cost saves half of the time without it.
     """
@@ -66,6 +67,7 @@ class Options:
     max_skew: int = 0
     spread_moves: int = 0
     balance_tolerance: float = 0.1
+    full_load: float = 0.0
     spread: bool = True
 
 
@@ -102,7 +104,10 @@ def assign(problem: Problem, options: Options = DEFAULTS) -> Int32Array:
     ranked = _in_order(problem if read.all() else _only(problem, read), order)
     if problem.by_load:
         plan = assign_by_load(
-            ranked, tolerance=options.balance_tolerance, keep_copartitioned=options.keep_copartitioned
+            ranked,
+            tolerance=options.balance_tolerance,
+            full=options.full_load,
+            keep_copartitioned=options.keep_copartitioned,
         )
     elif options.keep_copartitioned:
         plan = assign_bundles(ranked, near_first=options.near_first)

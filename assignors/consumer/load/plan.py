@@ -45,7 +45,7 @@ class LoadPlan:
         bound: no plan has a lower greatest load.
         level: what the limit is based on: the bound where a plan within the tolerance of it was found, else the least
             greatest load that was found.
-        limit: the greatest load that was allowed: the tolerance above `level`.
+        limit: the greatest load that was allowed: the tolerance above `level`, or the load to which any may be filled.
     """
 
     member: Int32Array
@@ -54,12 +54,13 @@ class LoadPlan:
     limit: float
 
 
-def assign_by_load(problem: Problem, *, tolerance: float, keep_copartitioned: bool) -> Int32Array:
+def assign_by_load(problem: Problem, *, tolerance: float, full: float = 0.0, keep_copartitioned: bool) -> Int32Array:
     """Compute the owner of each partition by the objective above, [P].
 
     Args:
         problem: the group, its members in the order that decides ties; every topic with partitions has a subscriber.
         tolerance: how far the most loaded member may be above the least possible, as a share of that.
+        full: relative load to which members may be filled, though less is possible.
         keep_copartitioned: partition i of all topics with equal partition counts and equal subscribers goes to one
             member. It counts as kept only where the member stays that owns most of them.
 
@@ -68,7 +69,7 @@ def assign_by_load(problem: Problem, *, tolerance: float, keep_copartitioned: bo
     """
     units, partitions, unit_of = units_of(problem, keep_copartitioned=keep_copartitioned)
     owner = np.empty(len(problem.topic_of), np.int32)
-    owner[partitions] = place_by_load(units, tolerance=tolerance).member[unit_of]
+    owner[partitions] = place_by_load(units, tolerance=tolerance, full=full).member[unit_of]
     return owner
 
 
@@ -82,28 +83,34 @@ def loads_above_least(problem: Problem, *owners: Int32Array) -> tuple[float, ...
     bound = lower_bound(with_room(units)) if len(units.load) else 0.0
     if bound <= 0:
         return None
-    loads = loads_of(problem)
+    return tuple(max(0.0, each / bound - 1.0) for each in greatest_loads(problem, *owners))
 
-    def above(owner: Int32Array) -> float:
+
+def greatest_loads(problem: Problem, *owners: Int32Array) -> tuple[float, ...]:
+    """Return the load of the most loaded member, relative to its capacity, with each of the plans, [P]."""
+    loads, members = loads_of(problem), len(problem.members)
+    capacity = np.ones(members) if problem.capacity is None else problem.capacity
+
+    def of(owner: Int32Array) -> float:
         owned = owner != NOBODY
-        by_member = np.bincount(owner[owned], weights=loads[owned], minlength=len(units.capacity))
-        return max(0.0, float((by_member / units.capacity).max()) / bound - 1.0)
+        by_member = np.bincount(owner[owned], weights=loads[owned], minlength=members)
+        return float((by_member / capacity).max())
 
-    return tuple(map(above, owners))
+    return tuple(map(of, owners))
 
 
-def place_by_load(units: LoadUnits, *, tolerance: float) -> LoadPlan:
+def place_by_load(units: LoadUnits, *, tolerance: float, full: float = 0.0) -> LoadPlan:
     """Return the plan of these units by the objective above."""
     units = with_room(units if units.load.any() else replace(units, load=units.count.astype(np.float64)))
     level = bound = lower_bound(units)
-    limit = bound * (1.0 + tolerance)
+    limit = max(bound * (1.0 + tolerance), full)
     if _stays(units, limit):
         return LoadPlan(member=units.home.copy(), bound=bound, level=bound, limit=limit)
     small = is_small(units)
     if small or greatest(units, best := plan_within(units, limit, even=bound)) > limit * (1 + SLACK):
         lowest = _lowest(units, bound, small=small)
         level = greatest(units, lowest)
-        limit = level * (1.0 + tolerance)
+        limit = max(level * (1.0 + tolerance), full)
         plans = [plan_within(units, limit, even=level), mended(units, lowest, limit)]
         best = min(plans, key=lambda plan: rank(units, plan, limit))
     if small:

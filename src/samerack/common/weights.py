@@ -15,15 +15,20 @@ class GroupWeights(Mapping[str, tuple[int, ...]]):
 
     Attributes:
         loads: Bytes per second of each partition, whole numbers, by topic.
+        capacities: What each member can read in the same unit, by `member_key`; empty unless that was learned. Plans
+            go by it and by loads then, whatever members are balanced by.
     """
 
-    __slots__ = ("_rows", "loads")
+    __slots__ = ("_rows", "capacities", "loads")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, rows: Rows, loads: Rows = MappingProxyType({})) -> None:
-        """Copy both."""
+    def __init__(
+        self, rows: Rows, loads: Rows = MappingProxyType({}), capacities: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        """Copy all."""
         self._rows = MappingProxyType(dict(rows))
         self.loads = MappingProxyType(dict(loads))
+        self.capacities = MappingProxyType(dict(capacities))
 
     def __getitem__(self, topic: str) -> tuple[int, ...]:
         return self._rows[topic]

@@ -20,7 +20,7 @@ import numpy as np
 
 from samerack.assignors.arrays import stable_order
 from samerack.assignors.check import round_to_send
-from samerack.assignors.consumer.load.plan import loads_above_least
+from samerack.assignors.consumer.load.plan import greatest_loads, loads_above_least
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem, by_counts
 from samerack.cluster.group import GroupView, topics_of
@@ -72,6 +72,12 @@ class Plan:
         problem = self.problem
         above = loads_above_least(problem, problem.owner, self.final) if problem.by_load else None
         return None if above is None else (above[0], above[1])
+
+    @cached_property
+    def greatest_loads(self) -> tuple[float, float]:
+        """The load of the most loaded member relative to its capacity, now and with `final`."""
+        now, then = greatest_loads(self.problem, self.problem.owner, self.final)
+        return now, then
 
     @property
     def withheld(self) -> int:

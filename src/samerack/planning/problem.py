@@ -12,7 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TypeAlias, TypedDict
+from statistics import median
+from types import MappingProxyType
+from typing import Final, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -27,7 +29,7 @@ from samerack.assignors.build import (
 )
 from samerack.assignors.consumer.registry import DEFAULTS, Options
 from samerack.assignors.problem import NOBODY, BoolArray, Int64Array, Problem
-from samerack.cluster.group import topics_of
+from samerack.cluster.group import member_key, topics_of
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
 from samerack.common.patterns import fits
 from samerack.common.weights import GroupWeights, Rows
@@ -38,6 +40,7 @@ from samerack.settings.leading import COOPERATIVE_PROTOCOLS, LeadingSettings, Me
 
 _Rows: TypeAlias = tuple[SettledPartition, ...]
 _Fit: TypeAlias = Callable[[Rows, TopicTable], Int64Array]
+_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 _Placement: TypeAlias = tuple[int, tuple[int, ...]]
 """Leader and replicas of a partition."""
 
@@ -192,6 +195,7 @@ def problem_of(
         tables: The group's tables, if more problems of it are built.
     """
     tables = tables or TopicTables()
+    learned = weights.capacities if weights is not None else _NOTHING
     table = tables.table(cluster, topics_of(member.topics for member in members))
     return assemble(
         table,
@@ -203,13 +207,15 @@ def problem_of(
                 rack=member.rack.rack,
                 reads_any_replica=mode.rack_aware_fetch and member.rack.fetches_with_rack,
                 generation=member.generation,
-                **_carries(member, mode.members),
+                **_carries(member, mode.members, learned),
             )
             for member in members
         ],
         claims_of([member.owned for member in members], table),
         weights=tables.weights(weights, table) if weights and mode.weighs_bytes else None,
-        loads=tables.loads(weights.loads, table) if weights and mode.balances_bytes else None,
+        loads=tables.loads(weights.loads, table)
+        if weights is not None and (learned or (weights and mode.balances_bytes))
+        else None,
     )
 
 
@@ -218,13 +224,17 @@ class _Carried(TypedDict, total=False):
     max_partitions: int | None
 
 
-def _carries(member: PlanMember, rules: Sequence[MemberRule]) -> _Carried:
-    """Return what the first rule that fits says of a member."""
+def _carries(member: PlanMember, rules: Sequence[MemberRule], learned: Mapping[str, float]) -> _Carried:
+    """Return what the first rule that fits says of a member; capacities that were learned count for more."""
     names = (member.client_id, member.instance_id or "", member.client_host.removeprefix("/"))
+    carried: _Carried = {}
     for rule in rules:
         if any(name and fits(rule.match, name) for name in names):
-            return {"capacity": rule.capacity, "max_partitions": rule.max_partitions}
-    return {}
+            carried = {"capacity": rule.capacity, "max_partitions": rule.max_partitions}
+            break
+    if learned:
+        carried["capacity"] = learned.get(member_key(member.id, member.instance_id)) or median(learned.values())
+    return carried
 
 
 def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> OwnedClaims:

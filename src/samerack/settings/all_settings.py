@@ -24,7 +24,7 @@ from samerack.settings.base import KafkaTexts, Names
 from samerack.settings.leading import ElectionSettings, LeadingSettings, PodSettings, RackSettings, SupervisorSettings
 from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
 from samerack.settings.pipeline import PipelineSettings
-from samerack.settings.policy import PolicySettings
+from samerack.settings.policy import LagSettings, PolicySettings
 from samerack.settings.publishing import (
     IN_MEMORY,
     EventSettings,
@@ -86,6 +86,7 @@ class Settings(BaseSettings):
     pod: PodSettings = PodSettings()
     leading: LeadingSettings = LeadingSettings()
     policy: PolicySettings = PolicySettings()
+    lag: LagSettings = LagSettings()
     election: ElectionSettings = ElectionSettings()
     supervisor: SupervisorSettings = SupervisorSettings()
     web: WebSettings = WebSettings()

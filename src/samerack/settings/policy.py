@@ -97,6 +97,37 @@ class PolicyRules(Section):
     )
 
 
+class LagRules(Section):
+    """How far a group may be behind; this may differ by group."""
+
+    max_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="Lag in seconds above which load is taken from members whose lag grows, if others have room; 0: "
+        "never.",
+    )
+    calm_seconds: Seconds = Field(
+        default=3600.0,
+        description="How long all members must have kept up before the group is planned as before. Where lag grows "
+        "again within six times that, it is 24 times as long.",
+    )
+
+
+class LagSettings(LagRules):
+    """The lag guard, for all groups."""
+
+    groups: dict[str, LagRules] = Field(
+        default_factory=dict,
+        description="Limits of individual groups: maps shell patterns of group names to keys of this section; the "
+        "first match wins.",
+        examples=[{"orders-*": {"max_seconds": 60}}],
+    )
+
+    def of(self, group: str) -> LagRules:
+        """Return the limits of one group."""
+        return with_rules(self, first_match(self.groups, group))
+
+
 class PolicySettings(PolicyRules):
     """When a rebalance is worth it, for all groups."""
 

@@ -8,7 +8,7 @@ load. Pure: no I/O, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from samerack.traffic.collect import Partition
@@ -24,12 +24,10 @@ _RECENT_SECONDS: Final = 90.0
 """... and not of much more, where commits are frequent."""
 _NOISE_POLLS: Final = 2.0
 """An age is known within the time between two polls, and the difference of two ages within twice that."""
-_NOISE_SECONDS: Final = 1.0
 _FALLING: Final = 0.98
 """A member that reads at least this part of what comes does not fall behind."""
 _THINNED: Final = 4.0
 """Commits closer to each other than their age divided by this are thinned."""
-_MIN_COMMITS: Final = 3
 
 
 class Commit(NamedTuple):
@@ -54,10 +52,11 @@ class Paces:
 
     def __init__(self) -> None:
         """Start with no group."""
-        self._groups: dict[str, dict[Partition, _Behind]] = {}
+        self._groups: dict[str, tuple[int, dict[Partition, _Behind]]] = {}
+        """What is known of each group, with a hash of who reads what."""
 
     def measured(
-        self, group: str, partitions: Iterable[PartitionTraffic], *, now: float, poll_seconds: float
+        self, group: str, partitions: Collection[PartitionTraffic], *, now: float, poll_seconds: float
     ) -> Mapping[str, Pace]:
         """Return the paces of members that are behind, by member id, after one more poll.
 
@@ -67,7 +66,10 @@ class Paces:
             now: The time of the poll, in monotonic seconds.
             poll_seconds: The time since the last poll.
         """
-        before = self._groups.get(group, {})
+        readers = hash(tuple(one.member for one in partitions))
+        known_readers, before = self._groups.get(group, (readers, {}))
+        if known_readers != readers:  # members read more or less than before, or paused for the change
+            before = {}
         behind = {
             one.partition: track
             for one in partitions
@@ -75,7 +77,7 @@ class Paces:
             and (track := _followed(before.get(one.partition), one, now=now, poll_seconds=poll_seconds)) is not None
         }
         if behind:
-            self._groups[group] = behind
+            self._groups[group] = readers, behind
         else:
             self._groups.pop(group, None)
         slow = {track.member for track in behind.values() if track.commits}
@@ -123,11 +125,9 @@ def _thinned(commits: tuple[Commit, ...], poll_seconds: float) -> tuple[Commit, 
 
 def _share(commits: tuple[Commit, ...], poll_seconds: float) -> float | None:
     """Return the part of what was written lately that was read; None while too little is known."""
-    last, before = commits[-1], commits[: 1 - _MIN_COMMITS]
-    if not before:
-        return None
-    first = next((one for one in reversed(before) if last.at - one.at >= _RECENT_SECONDS), before[0])
-    if last.at - first.at < max(_MIN_SECONDS, _MIN_POLLS * poll_seconds) or last.end <= first.end:
+    last = commits[-1]
+    first = next((one for one in reversed(commits) if last.at - one.at >= _RECENT_SECONDS), commits[0])
+    if last.at - first.at < _least_seconds(poll_seconds) or last.end <= first.end:
         return None
     return (last.committed - first.committed) / (last.end - first.end)
 
@@ -135,11 +135,16 @@ def _share(commits: tuple[Commit, ...], poll_seconds: float) -> float | None:
 def _grows(commits: tuple[Commit, ...], poll_seconds: float) -> bool:
     """Return whether the lag at commits has grown beyond what is uncertain, and did so up to the last ones."""
     last = commits[-1]
-    return last.age >= min(one.age for one in commits[-_MIN_COMMITS:]) + _NOISE_SECONDS and any(
-        last.age - one.age > _NOISE_POLLS * poll_seconds
+    return last.age > min(one.age for one in commits[-3:]) and any(
+        last.at - one.at >= _least_seconds(poll_seconds)
+        and last.age - one.age > _NOISE_POLLS * poll_seconds
         and last.committed - one.committed < _FALLING * (last.end - one.end)
-        for one in commits[: 1 - _MIN_COMMITS]
+        for one in commits[:-1]
     )
+
+
+def _least_seconds(poll_seconds: float) -> float:
+    return max(_MIN_SECONDS, _MIN_POLLS * poll_seconds)
 
 
 def _pace(owned: Iterable[PartitionTraffic], behind: Mapping[Partition, _Behind], poll_seconds: float) -> Pace:

@@ -1,4 +1,4 @@
-"""Members that fall behind are told from slow committers and from those that catch up, at their commits alone."""
+"""Members that fall behind are distinguished from slow committers and from those that catch up, at commits alone."""
 
 from __future__ import annotations
 

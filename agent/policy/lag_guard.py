@@ -1,0 +1,250 @@
+"""The lag guard: learns what members can read, and has a group planned by that while its lag grows where it need not.
+
+What a member reads while it is behind is its capacity. Of one that keeps up only a lower bound is known, what it reads;
+it is taken to have a quarter more than is usual, until that turns out wrong. When lag is beyond the group's limit and
+grows, plans go by these capacities (`GroupWeights.capacities`): near as before, but no member is filled beyond them.
+They stay the same until the lag of other members grows, and are given up when all have kept up for long enough; who
+falls behind again soon after that keeps them for a day. Pure but for a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import exp, isnan, nan
+from statistics import median
+from typing import Final, TypeAlias
+
+from samerack.cluster.group import member_key
+from samerack.common.weights import GroupWeights
+from samerack.settings.policy import LagRules, LagSettings
+from samerack.traffic.board import Published
+from samerack.traffic.collect import Partition
+from samerack.traffic.rates import loads_of
+from samerack.traffic.snapshot import GroupTraffic, Pace, PartitionTraffic
+
+FULL_LOAD: Final = 0.85
+"""Members are filled up to this part of their capacity, so that what waits is read as well."""
+_MORE: Final = 1.25
+_LITTLE_MORE: Final = 1.1
+"""A member that was never behind is taken to read so many times what members usually keep up with, or so many times
+what it has kept up with itself if that is more."""
+_KEPT_SECONDS: Final = 86_400.0
+"""After this time what a member has kept up with counts for a third."""
+_LIKE: Final = 0.1
+"""Capacities that differ by less than this part from those in use are no reason to plan anew."""
+_RELAPSE: Final = 6.0
+"""Who falls behind within so many times `lag.calm_seconds` after the guard has given up needs it for longer ..."""
+_LONGER: Final = 24.0
+"""... for so many times `lag.calm_seconds`."""
+_CATCH_UP_SECONDS: Final = 600.0
+"""What waits is to be read within this time, as far as there is room."""
+_CATCHING_UP_SECONDS: Final = 3600.0
+"""A member that catches up, and needs longer than this for it while most others keep up, is too slow as well."""
+_Rates: TypeAlias = Mapping[Partition, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowingLag:
+    """Lag that is beyond a group's limit and grows.
+
+    Attributes:
+        seconds: the largest, right after a commit.
+        growth: how fast it grows, in seconds per second; 0 where a member catches up, but needs too long.
+        members: those who read too slowly, by `member_key`.
+    """
+
+    seconds: float
+    growth: float
+    members: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is known of one group; times are monotonic seconds.
+
+    Attributes:
+        seen: when it was last measured.
+        kept: the largest load that each member has kept up with lately, in bytes per second, by `member_key`.
+        learned: what each member read while it was behind, the last time.
+        growing: lag beyond the limit.
+        weights: loads and capacities that plans go by; None while the guard rests.
+        combined: weights of partitions, and these with loads and capacities.
+        quiet_since: since when no lag is near the limit; None while some is.
+        gave_up: when the guard last came to rest.
+        relapsed: whether it began again soon after that.
+    """
+
+    seen: float
+    kept: dict[str, float] = field(default_factory=dict)
+    learned: dict[str, float] = field(default_factory=dict)
+    growing: GrowingLag | None = None
+    weights: GroupWeights | None = None
+    combined: tuple[GroupWeights | None, GroupWeights | None] = (None, None)
+    quiet_since: float | None = None
+    gave_up: float = float("-inf")
+    relapsed: bool = False
+
+
+class LagGuard:
+    """The guard of all groups that the agent may lead; the measuring cycle writes it, leaders read it."""
+
+    def __init__(
+        self,
+        settings: LagSettings,
+        *,
+        weigh: Callable[[str], GroupWeights | None],
+        leads: Callable[[str], bool],
+        clock: Callable[[], float],
+    ) -> None:
+        """Start without knowledge.
+
+        Args:
+            settings: The limits by group.
+            weigh: Returns the weights of a group's partitions; None while they are not known.
+            leads: Whether the agent may lead a group.
+            clock: Monotonic seconds.
+        """
+        self._settings = settings
+        self._weigh = weigh
+        self._leads = leads
+        self._clock = clock
+        self._groups: dict[str, _Group] = {}
+
+    def weights(self, group: str) -> GroupWeights | None:
+        """Return what to plan a group by; the same object while it does not change."""
+        base, known = self._weigh(group), self._groups.get(group)
+        if known is None or (guarded := known.weights) is None:
+            return base
+        if known.combined[0] is not base or known.combined[1] is None:
+            known.combined = (base, GroupWeights(base or {}, guarded.loads, guarded.capacities))
+        return known.combined[1]
+
+    def growing(self, group: str) -> GrowingLag | None:
+        """Return the lag of a group that is beyond its limit and grows."""
+        known = self._groups.get(group)
+        return None if known is None else known.growing
+
+    def capacity(self, group: str) -> float | None:
+        """Return what a usual member of the group can read, in bytes per second; None while that is not known.
+
+        It is the largest that was seen of any: at least so much can be expected of a member in good order.
+        """
+        known = self._groups.get(group)
+        return None if known is None else max((*known.kept.values(), *known.learned.values()), default=None)
+
+    def take(self, published: Published) -> None:
+        """Take what was measured; `published` is a snapshot of all groups."""
+        now, groups = self._clock(), published.snapshot.groups
+        for gone in self._groups.keys() - {one.group for one in groups}:
+            del self._groups[gone]
+        for one in groups:
+            if one.kind == "classic" and self._leads(one.group):
+                self._take(self._groups.setdefault(one.group, _Group(seen=now)), one, now)
+
+    def _take(self, known: _Group, group: GroupTraffic, now: float) -> None:
+        rules, rates = self._settings.of(group.group), group.long_run_rates
+        loads = _loads(group, rates)
+        slow = {key: pace for key, member in _ids(group).items() if (pace := group.paces.get(member)) is not None}
+        fades = exp((known.seen - now) / _KEPT_SECONDS)
+        known.seen = now
+        known.kept = {
+            key: max(known.kept.get(key, 0.0) * fades, 0.0 if key in slow else load) for key, load in loads.items()
+        }
+        known.learned = {key: value for key, value in known.learned.items() if key in loads}
+        for key, pace in slow.items():
+            if pace.share is not None and key in loads:
+                reads = pace.share * loads[key]  # while it catches up, at least: some of its partitions may have
+                known.learned[key] = reads if pace.share < 1.0 else max(reads, known.learned.get(key, 0.0))
+        alone = 2 * len(slow) <= len(loads)
+        late = {
+            key: pace
+            for key, pace in slow.items()
+            if len(loads) == len(group.members) and _is_late(pace, rules, alone=alone)
+        }
+        known.growing = _growing(late) if late else None
+        if late:
+            waiting = {one.partition: late[key].lag_seconds for key, one in _owned(group) if key in late}
+            _plan_anew(known, rates, waiting, calm_seconds=rules.calm_seconds, now=now)
+        if any(pace.lag_seconds > rules.max_seconds / 2 for pace in slow.values()):
+            known.quiet_since = None
+        elif known.quiet_since is None:
+            known.quiet_since = now
+        calm = rules.calm_seconds * (_LONGER if known.relapsed else 1.0)
+        if known.weights is not None and known.quiet_since is not None and now - known.quiet_since >= calm:
+            known.weights, known.gave_up = None, now
+            known.learned.clear()
+
+
+def _is_late(pace: Pace, rules: LagRules, *, alone: bool) -> bool:
+    """Return whether a member's lag is beyond the limit and grows, or stays there though most members keep up."""
+    if pace.share is None or not 0 < rules.max_seconds < pace.lag_seconds:
+        return False
+    return (pace.grows and pace.share < 1.0) or (alone and pace.lag_seconds > (pace.share - 1.0) * _CATCHING_UP_SECONDS)
+
+
+def _growing(late: Mapping[str, Pace]) -> GrowingLag:
+    return GrowingLag(
+        seconds=max(pace.lag_seconds for pace in late.values()),
+        growth=max(0.0, *(1.0 - (pace.share or 1.0) for pace in late.values())),
+        members=tuple(sorted(late)),
+    )
+
+
+def _plan_anew(
+    known: _Group, rates: _Rates, waiting: Mapping[Partition, float], *, calm_seconds: float, now: float
+) -> None:
+    """Have the group planned by what is known of its members now, unless it is already."""
+    usual = _MORE * median(known.kept.values())
+    capacities = {
+        key: capacity
+        for key, kept in known.kept.items()
+        if (capacity := known.learned.get(key) or max(usual, _LITTLE_MORE * kept)) > 0
+    }
+    if known.weights is None:
+        known.relapsed = now - known.gave_up < _RELAPSE * calm_seconds
+    elif _alike(capacities, known.weights.capacities):
+        return
+    known.weights = GroupWeights({}, loads_of(_to_read(rates, waiting, capacities.values())), capacities)
+    known.combined = (None, None)
+
+
+def _to_read(
+    rates: _Rates, waiting: Mapping[Partition, float], capacities: Collection[float]
+) -> dict[Partition, float]:
+    """Return what is to be read of each partition, in bytes per second: what comes, and what waits as far as it fits.
+
+    What no member can read, however strong, is cut: it would hide what can be done for the others.
+    """
+    waits = {partition: rates[partition] * seconds / _CATCH_UP_SECONDS for partition, seconds in waiting.items()}
+    room, more = FULL_LOAD * sum(capacities) - sum(rates.values()), sum(waits.values())
+    part = min(1.0, max(0.0, room / 2) / more) if more else 0.0
+    most = FULL_LOAD * max(capacities)
+    return {partition: min(rate + part * waits.get(partition, 0.0), most) for partition, rate in rates.items()}
+
+
+def _ids(group: GroupTraffic) -> dict[str, str]:
+    """Return the ids of members by what names them in all generations."""
+    return {member_key(member.id, member.instance_id): member.id for member in group.members}
+
+
+def _owned(group: GroupTraffic) -> Iterator[tuple[str, PartitionTraffic]]:
+    """Yield what members own, each with what names its member in all generations."""
+    keys = {member: key for key, member in _ids(group).items()}
+    for one in group.partitions:
+        if one.member in keys:
+            yield keys[one.member], one
+
+
+def _loads(group: GroupTraffic, rates: _Rates) -> dict[str, float]:
+    """Return the load of each member in bytes per second, without those of which it, or a commit, is not known."""
+    loads = dict.fromkeys(_ids(group), 0.0)
+    for key, one in _owned(group):
+        loads[key] += nan if one.committed is None else rates.get(one.partition, nan)
+    return {key: load for key, load in loads.items() if not isnan(load)}
+
+
+def _alike(capacities: Mapping[str, float], used: Mapping[str, float]) -> bool:
+    return capacities.keys() == used.keys() and all(
+        abs(capacity - used[key]) <= _LIKE * used[key] for key, capacity in capacities.items()
+    )
