@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
-from samerack.reporting.group_lag import GroupLag, MemberLag, PartitionLag, largest_first
+from samerack.reporting.group_lag import PACES, GroupLag, MemberLag, PartitionLag, RackLag, largest_first
 from samerack.reporting.report import GroupCost
 
 Row = TypeVar("Row")
@@ -171,6 +171,7 @@ _USUAL_OF_A_GROUP: Final = "lag"
 MEMBERS: Final[Mapping[str, SortedColumn[MemberLag]]] = {
     "member": SortedColumn(title="Member", order=lambda one: (one.client_id, one.member_id)),
     "rack": SortedColumn(title="Rack", order=lambda one: (one.rack or "",)),
+    "pace": SortedColumn(title="Pace", order=lambda one: (-1 if one.pace is None else PACES.index(one.pace),)),
     "partitions": SortedColumn(title="Partitions", order=lambda one: (-one.partitions,), number=True),
     "reads": SortedColumn(title="Reads", order=lambda one: largest_first(one.bytes_per_second), number=True),
     "lag": SortedColumn(
@@ -195,14 +196,15 @@ PARTITIONS: Final[Mapping[str, SortedColumn[PartitionLag]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagTables:
-    """The tables of a group's members and of its partitions."""
+    """The tables of a group's racks, members and partitions."""
 
+    racks: tuple[RackLag, ...]
     members: Table[MemberLag]
     partitions: Table[PartitionLag]
 
 
 def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
-    """Return the tables, each sorted by a column if it has that one, else by lag.
+    """Return the tables, members and partitions sorted by a column if it has that one, else by lag.
 
     If the page is refreshed, links keep it so.
     """
@@ -217,7 +219,9 @@ def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
         )
 
     return LagTables(
-        members=shown(lag.members, MEMBERS, "members"), partitions=shown(lag.partitions, PARTITIONS, "partitions")
+        racks=lag.racks,
+        members=shown(lag.members, MEMBERS, "members"),
+        partitions=shown(lag.partitions, PARTITIONS, "partitions"),
     )
 
 

@@ -1,7 +1,8 @@
-"""`samerack lag GROUP`: the records that a group has not read yet, and how old they are, by partition and member."""
+"""`samerack lag GROUP`: the records that a group has not read yet and their age, by rack, member and partition."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Annotated
 
@@ -14,8 +15,8 @@ from samerack.cli.asking import MeasureOption, place
 from samerack.cli.live_group import short_names, unknown_group
 from samerack.cluster.wire import Wire
 from samerack.common import words
-from samerack.common.console import WIDE, Column, Console, table_of
-from samerack.reporting.group_lag import GroupLag, largest_first, to_json
+from samerack.common.console import USUAL, WIDE, Column, Console, table_of
+from samerack.reporting.group_lag import GroupLag, ReaderLag, largest_first, to_json
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 
@@ -33,9 +34,9 @@ def lag(
     The lag of a partition is its high watermark less the committed offset, as kafka-consumer-groups.sh has it; its age
     is the time since the oldest record that is not read was written. `-` where either is not known. Figures of several
     partitions are of those that are known, so that they are lower bounds where some are not: how many is in
-    parentheses. A running agent is asked (at web.host:web.port), which has seen when records came; where none runs, or
-    it has not seen the group, this command asks the brokers itself, and knows ages only of what came meanwhile. Joins
-    no group, and changes nothing.
+    parentheses. A member falls behind if its lag right after commits grows. A running agent is asked (at
+    web.host:web.port), which has seen when records came; where none runs, or it has not seen the group, this command
+    asks the brokers itself, and knows ages only of what came meanwhile. Joins no group, and changes nothing.
     """
     where = place(config, bootstrap, assignments)
     found, origin = asking.lag(where, group, measure=measure)
@@ -52,6 +53,7 @@ def lag(
             f"{words.age(found.lag_seconds)} old{lacking(found)}; {origin}"
         )
     )
+    console.print(racks_table(found, width=console.width))
     console.print(members_table(found, width=console.width))
     console.print(partitions_table(found, width=console.width))
 
@@ -82,21 +84,51 @@ def partitions_table(group: GroupLag, *, width: int) -> Table:
     )
 
 
+def racks_table(group: GroupLag, *, width: int) -> Table:
+    """Return the racks of the members, and how many of these fall behind."""
+    rows = group.racks
+    return table_of(
+        (
+            Column(title="rack", cells=[one.rack or words.UNKNOWN for one in rows]),
+            Column(title="members", cells=[str(one.members) for one in rows], number=True),
+            Column(
+                title="fall behind",
+                cells=[words.count(one.members_behind, one.members_unknown) for one in rows],
+                number=True,
+            ),
+            *_sums(rows),
+        ),
+        width=width,
+    )
+
+
 def members_table(group: GroupLag, *, width: int) -> Table:
     """Return the members, and the sums of their partitions."""
     rows = group.members
     names = _names(group)
-    lags = [words.count(one.lag_records, one.lag_unknown_partitions) for one in rows]
-    ages = [words.age(one.lag_seconds, one.lag_seconds_unknown_partitions) for one in rows]
     return table_of(
         (
             Column(title="member", cells=[names[one.member_id] for one in rows]),
             Column(title="rack", cells=[one.rack or words.UNKNOWN for one in rows]),
-            Column(title="partitions", cells=[str(one.partitions) for one in rows], number=True),
-            Column(title="lag", cells=lags, number=True),
-            Column(title="age", cells=ages, number=True),
+            Column(title="pace", cells=[one.pace or words.UNKNOWN for one in rows]),
+            *_sums(rows),
         ),
         width=width,
+    )
+
+
+def _sums(rows: Sequence[ReaderLag]) -> tuple[Column, ...]:
+    return (
+        Column(title="partitions", cells=[str(one.partitions) for one in rows], number=True),
+        Column(title="reads", cells=[words.rate(one.bytes_per_second) for one in rows], number=True, from_width=USUAL),
+        Column(
+            title="lag", cells=[words.count(one.lag_records, one.lag_unknown_partitions) for one in rows], number=True
+        ),
+        Column(
+            title="age",
+            cells=[words.age(one.lag_seconds, one.lag_seconds_unknown_partitions) for one in rows],
+            number=True,
+        ),
     )
 
 

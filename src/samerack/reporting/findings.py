@@ -30,6 +30,7 @@ class Code(Enum):
     COPARTITIONING = "copartitioning"
     REPLICAS_PREVENT_LOCALITY = "replicas-prevent-locality"
     AVOIDABLE = "avoidable-traffic"
+    LAG_GROWS_IN_RACK = "lag-grows-in-rack"
     NO_READER = "no-reader"
     NOT_ALLOWED = "not-allowed"
     FAILED = "failed"

@@ -1,17 +1,32 @@
-"""The lag of one group by topic, member and partition, as values that the agent sends as JSON.
+"""The lag of one group by topic, rack, member and partition, as values that the agent sends as JSON.
 
 The group's page and `samerack lag` show these values. Of a partition None is what is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from samerack.common.records import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
-from samerack.traffic.snapshot import GroupTraffic, LowerBound, ObservedMember, PartitionTraffic
+from samerack.traffic.snapshot import (
+    UNPLANNED_KINDS,
+    GroupTraffic,
+    LowerBound,
+    ObservedMember,
+    Pace,
+    PartitionTraffic,
+)
+
+PaceInWords: TypeAlias = Literal["falls behind", "stays behind", "catches up", "keeps up"]
+"""How a member reads: its lag grows, is large and does not change, shrinks, or is small."""
+PACES: Final[tuple[PaceInWords, ...]] = get_args(PaceInWords)
+_CATCHES_UP: Final = 1.02
+"""A member that is behind and reads more than this part of its load catches up."""
+_SILENT_SECONDS: Final = 60.0
+"""Whether a member with older records keeps up is not known before its next commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +47,35 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberLag(Lag):
-    """One member, with the wire bytes per second that it reads; its lag is 0 if it has no partitions."""
+class ReaderLag(Lag):
+    """A member, or those of one rack, with the wire bytes per second read; the lag is 0 without partitions."""
 
-    member_id: str
-    client_id: str
     rack: str | None
     partitions: int
     bytes_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberLag(ReaderLag):
+    """One member."""
+
+    member_id: str
+    client_id: str
+    pace: PaceInWords | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackLag(ReaderLag):
+    """The members of one rack, or those of which none is known.
+
+    Attributes:
+        members_behind: those that fall behind, at least; None if that of no member is known.
+        members_unknown: those of which it is not known.
+    """
+
+    members: int
+    members_behind: int | None
+    members_unknown: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +101,7 @@ class GroupLag(Lag):
     group: str
     state: str
     topics: Mapping[str, Lag]
+    racks: tuple[RackLag, ...]
     members: tuple[MemberLag, ...]
     partitions: tuple[PartitionLag, ...]
 
@@ -93,39 +130,76 @@ def largest_first(value: float | None, unknown: int = 0) -> tuple[bool, float]:
     return value is not None and not unknown, -(value or 0)
 
 
-def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
-    """Return the lag of a measured group."""
-    members = {member.id: member for member in group.members}
-    owned: dict[str, list[PartitionTraffic]] = {member: [] for member in members}
+def owned_by_member(group: GroupTraffic) -> dict[str, list[PartitionTraffic]]:
+    """Return the partitions of each member by its id; of some there may be none."""
+    owned: dict[str, list[PartitionTraffic]] = {member.id: [] for member in group.members}
     for one in group.partitions:
         if one.member in owned:
             owned[one.member].append(one)
+    return owned
+
+
+def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
+    """Return the lag of a measured group."""
+    by_id, owned = {member.id: member for member in group.members}, owned_by_member(group)
+    members = tuple(_of_member(member, owned[member.id], group) for member in group.members)
+    racks = sorted({member.rack for member in members}, key=lambda rack: (rack is None, rack))
     return GroupLag(
         bootstrap=bootstrap,
         group=group.group,
         state=group.state,
         **asdict(lag_of_group(group)),
         topics={topic: lag_of_topic(group, topic) for topic in group.lag},
-        members=tuple(_of_member(member, owned[member.id]) for member in group.members),
-        partitions=tuple(_of_partition(one, members.get(one.member or "")) for one in group.partitions),
+        racks=tuple(_of_rack([one for one in members if one.rack == rack], owned) for rack in racks),
+        members=members,
+        partitions=tuple(_of_partition(one, by_id.get(one.member or "")) for one in group.partitions),
     )
 
 
-def _of_member(member: ObservedMember, owned: list[PartitionTraffic]) -> MemberLag:
+def _of_readers(rack: str | None, owned: Sequence[PartitionTraffic]) -> ReaderLag:
     lag = _lag(
         lag_of_all(one.lag_records for one in owned) if owned else LowerBound(value=0),
         oldest_of_all(one.lag_seconds for one in owned) if owned else LowerBound(value=0.0),
     )
     rates = [one.bytes_per_second for one in owned]
     known = [rate for rate in rates if rate is not None]
-    return MemberLag(
-        member_id=member.id,
-        client_id=member.client_id,
-        rack=member.rack.rack,
+    return ReaderLag(
+        rack=rack,
         partitions=len(owned),
         bytes_per_second=sum(known) if len(known) == len(rates) else None,
         **asdict(lag),
     )
+
+
+def _of_member(member: ObservedMember, owned: Sequence[PartitionTraffic], group: GroupTraffic) -> MemberLag:
+    reads = _of_readers(member.rack.rack, owned)
+    shows_owned = group.owned_known and group.kind not in UNPLANNED_KINDS
+    pace = _in_words(group.paces.get(member.id), reads) if shows_owned else None
+    return MemberLag(member_id=member.id, client_id=member.client_id, pace=pace, **asdict(reads))
+
+
+def _of_rack(members: Sequence[MemberLag], owned: Mapping[str, Sequence[PartitionTraffic]]) -> RackLag:
+    paces = [one.pace for one in members]
+    unknown = paces.count(None)
+    return RackLag(
+        members=len(members),
+        members_behind=None if unknown == len(paces) else paces.count("falls behind"),
+        members_unknown=unknown,
+        **asdict(_of_readers(members[0].rack, [one for member in members for one in owned[member.member_id]])),
+    )
+
+
+def _in_words(pace: Pace | None, lag: Lag) -> PaceInWords | None:
+    """Return how a member reads; None if its commits do not show it, or some of its lag is not known."""
+    if pace is None:
+        age = lag.lag_seconds
+        is_known = age is not None and age <= _SILENT_SECONDS and not lag.lag_seconds_unknown_partitions
+        return "keeps up" if is_known else None
+    if pace.grows:
+        return "falls behind"
+    if pace.share is None:
+        return None
+    return "catches up" if pace.share > _CATCHES_UP else "stays behind"
 
 
 def _of_partition(one: PartitionTraffic, member: ObservedMember | None) -> PartitionLag:

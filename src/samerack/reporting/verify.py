@@ -1,8 +1,8 @@
-"""Finds the causes of avoidable cross-rack traffic: pure checks of one snapshot of measured traffic.
+"""Finds the causes of avoidable cross-rack traffic, and of lag in one rack: pure checks of one measured snapshot.
 
 Each check is a function of the evidence and does not report what another check reports more precisely. Those of how
 groups are assigned are in `verify_assignments`, those of how members and replicas are spread over racks in
-`verify_spread`, and the others here.
+`verify_spread`, that of racks whose members fall behind in `verify_lag`, and the others here.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from samerack.reporting.verify_assignments import (
     group_full,
     no_common_protocol,
 )
+from samerack.reporting.verify_lag import lag_in_racks
 from samerack.reporting.verify_racks import names_of, rack_names
 from samerack.reporting.verify_spread import spread_over_racks
 from samerack.traffic.gaps import HAND_OVER
@@ -295,6 +296,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     broker_assigned,
     assignor_on_some_brokers,
     spread_over_racks,
+    lag_in_racks,
     _no_reader,
     _gaps,
 )

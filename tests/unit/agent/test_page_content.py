@@ -20,7 +20,7 @@ from samerack.common import words
 from samerack.common.money import shipped
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
-from samerack.traffic.snapshot import LowerBound
+from samerack.traffic.snapshot import LowerBound, Pace
 from tests.unit.agent.measured import A, B, busy, busy_events, busy_history, group, reports, snapshot
 from tests.unit.waiting import LONGEST_SECONDS
 
@@ -137,6 +137,24 @@ def test_each_member_has_its_id() -> None:
         html = _html(f"{address}/group?name=orders").partition('id="members"')[2]
         for one in ids:
             assert f'<small title="{one}">…{one[-8:]}</small>' in html
+
+
+def test_lag_is_shown_by_rack_and_member() -> None:
+    """With the members that fall behind; those without a known rack are one row."""
+    slow = replace(
+        group("orders", members={"m1": A, "m2": None}),
+        paces={"m1": Pace(lag_seconds=300.0, grows=True, share=0.5)},
+    )
+    for address in _serve(reports(snapshot(slow))):
+        html = _html(f"{address}/group?name=orders").partition('id="racks"')[2]
+        racks, _, members = html.partition('id="members"')
+        rows = [re.findall(r"<t[hd][^>]*>([^<]*)", row) for row in racks.split("<tr>")[2:]]
+        assert rows == [
+            [A, "1", "1", "6", "6 kB/s", "120", "12 s"],
+            ["-", "1", "0", "0", "0 B/s", "0", "0 s"],
+        ]
+        assert "<td>falls behind</td>" in members
+        assert "<td>keeps up</td>" in members
 
 
 def test_a_takeover_is_one_line_that_unfolds() -> None:

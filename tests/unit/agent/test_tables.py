@@ -93,7 +93,14 @@ def test_rows_are_bounded() -> None:
 
 NAME = "orders <&> {}"
 MEMBER = MemberLag(
-    member_id="m1", client_id="b", rack=B, partitions=3, bytes_per_second=10.0, lag_records=5, lag_seconds=2.0
+    member_id="m1",
+    client_id="b",
+    rack=B,
+    pace="catches up",
+    partitions=3,
+    bytes_per_second=10.0,
+    lag_records=5,
+    lag_seconds=2.0,
 )
 ONE = PartitionLag(
     topic="t",
@@ -120,8 +127,19 @@ def lag(partitions: int = 3) -> GroupLag:
         group_lag(group(NAME)),
         members=(
             MEMBER,
-            replace(MEMBER, member_id="m2", lag_records=None, lag_seconds=None, rack=None, bytes_per_second=None),
-            replace(MEMBER, member_id="m3", client_id="a", lag_records=9, lag_seconds=1.0, rack=A, partitions=4),
+            replace(
+                MEMBER, member_id="m2", lag_records=None, lag_seconds=None, rack=None, pace=None, bytes_per_second=None
+            ),
+            replace(
+                MEMBER,
+                member_id="m3",
+                client_id="a",
+                lag_records=9,
+                lag_seconds=1.0,
+                rack=A,
+                pace="falls behind",
+                partitions=4,
+            ),
         ),
         partitions=tuple(rows[:partitions]),
     )
@@ -134,6 +152,7 @@ def lag(partitions: int = 3) -> GroupLag:
         ("age", ["m2", "m1", "m3"], [1, 0, 2]),
         ("member", ["m3", "m1", "m2"], [1, 2, 0]),
         ("rack", ["m2", "m3", "m1"], [1, 2, 0]),
+        ("pace", ["m2", "m3", "m1"], [1, 2, 0]),
         ("partitions", ["m3", "m1", "m2"], [1, 2, 0]),
         ("reads", ["m2", "m1", "m3"], [1, 2, 0]),
         ("partition", ["m2", "m3", "m1"], [0, 1, 2]),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from samerack.cli.lag import lacking, members_table, partitions_table
+from samerack.cli.lag import lacking, members_table, partitions_table, racks_table
 from samerack.reporting.group_lag import GroupLag, from_json, group_lag, to_json
-from samerack.traffic.snapshot import LowerBound
-from tests.unit.agent.measured import A, B, group
+from samerack.traffic.snapshot import GroupTraffic, LowerBound, Pace
+from tests.unit.agent.measured import A, B, C, group
 from tests.unit.cli.tables import cells_of
 
 
@@ -69,7 +72,78 @@ def test_a_member_shows_what_its_sum_lacks() -> None:
     first, *rest = whole.partitions
     found = group_lag(replace(whole, partitions=(replace(first, lag_records=None, lag_seconds=None), *rest)))
     (row,) = cells_of(members_table(found, width=160), 160, figure="lag")[1:]
-    assert row == ["client-m1", A, "6", "100 (1 unknown)", "12 s (1 unknown)"]
+    assert row == ["client-m1", A, "-", "6", "6 kB/s", "100 (1 unknown)", "12 s (1 unknown)"]
+
+
+def paced(paces: Mapping[str, Pace], *, age: float | None = 5.0, **traits: Any) -> GroupTraffic:
+    """A group whose members have one partition each, of these ages and paces; the last one's rack is not known."""
+    racks = {f"m{at}": rack for at, rack in enumerate((A, A, B, B, C, None))}
+    whole = group(members=racks, **traits)
+    owned = (
+        replace(one, member=name, lag_seconds=paces[name].lag_seconds if name in paces else age)
+        for one, name in zip(whole.partitions, racks, strict=True)
+    )
+    return replace(whole, partitions=tuple(owned), paces=paces)
+
+
+def test_lag_is_summed_by_rack() -> None:
+    """With the members that fall behind, how many are not known, and one row of those whose rack is not known."""
+    paces = {"m0": Pace(lag_seconds=300.0, grows=True, share=0.5), "m2": Pace(lag_seconds=80.0, grows=False, share=1.5)}
+    found = group_lag(paced(paces))
+    assert from_json(to_json(found)) == found
+    assert json.loads(to_json(found))["racks"][0] == {
+        "rack": A,
+        "members": 2,
+        "members_behind": 1,
+        "members_unknown": 0,
+        "partitions": 2,
+        "bytes_per_second": 2000.0,
+        "lag_records": 40,
+        "lag_seconds": 300.0,
+        "lag_unknown_partitions": 0,
+        "lag_seconds_unknown_partitions": 0,
+    }
+    for width in (60, 80, 160):
+        rows = [
+            [A, "2", "1", "2", "2 kB/s", "40", "5 min"],
+            [B, "2", "0", "2", "2 kB/s", "40", "80 s"],
+            [C, "1", "0", "1", "1 kB/s", "20", "5 s"],
+            ["-", "1", "0", "1", "1 kB/s", "20", "5 s"],
+        ]
+        expected = rows if width > 60 else [[*row[:4], *row[5:]] for row in rows]
+        assert cells_of(racks_table(found, width=width), width, figure="lag")[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("pace", "age", "shown"),
+    [
+        (Pace(lag_seconds=300.0, grows=True, share=None), 1.0, "falls behind"),
+        (Pace(lag_seconds=300.0, grows=False, share=1.5), 1.0, "catches up"),
+        (Pace(lag_seconds=300.0, grows=False, share=1.0), 1.0, "stays behind"),
+        (Pace(lag_seconds=300.0, grows=False, share=None), 1.0, None),
+        (None, 5.0, "keeps up"),
+        (None, 3600.0, None),
+        (None, None, None),
+    ],
+)
+def test_a_member_shows_whether_its_lag_grows(pace: Pace | None, age: float | None, shown: str | None) -> None:
+    """It is unknown where its lag is, and while it has not committed for long."""
+    found = group_lag(paced({} if pace is None else {"m0": pace}, age=age))
+    assert found.members[0].pace == shown
+    assert cells_of(members_table(found, width=160), 160, figure="lag")[1][2] == (shown or "-")
+
+
+def test_members_that_do_not_show_what_they_own_have_no_pace() -> None:
+    """In share groups, and while a group rebalances: none falls behind that is known."""
+    for taken in (paced({}, kind="share"), replace(paced({}), owned_known=False)):
+        found = group_lag(taken)
+        assert {one.pace for one in found.members} == {None}
+        assert [(one.members_behind, one.members_unknown) for one in found.racks] == [
+            (None, 2),
+            (None, 2),
+            (None, 1),
+            (None, 1),
+        ]
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
