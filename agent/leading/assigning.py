@@ -248,7 +248,7 @@ class Assigning:
 
     def weights(self) -> GroupWeights | None:
         """Return the measured weights if they are used and known; the same object while they do not change."""
-        return self._weigh(self._group) if self._leading.uses_bytes else None
+        return self._weigh(self._group) if self._leading.uses_traffic else None
 
     def assign(self, joined: Joined) -> dict[str, bytes]:
         """Return the encoded assignment of every member in the JoinGroup response.

@@ -51,7 +51,7 @@ class Mode:
         rack_aware_fetch: Whether replicas in the member's rack may serve reads, or leaders only.
         options: Options of the optimal assignor.
         weighs_bytes: Whether a partition that is read across racks costs its bytes, or 1.
-        balances_bytes: Whether members are balanced by bytes, or by numbers of partitions.
+        balances_traffic: Whether members are balanced by bytes or records, or by numbers of partitions.
         members: What some members can carry; the first rule that fits counts.
         deadline_seconds: How long planning may take.
     """
@@ -60,7 +60,7 @@ class Mode:
     rack_aware_fetch: bool
     options: Options = DEFAULTS
     weighs_bytes: bool = True
-    balances_bytes: bool = False
+    balances_traffic: bool = False
     members: tuple[MemberRule, ...] = ()
     deadline_seconds: float = DEADLINE_SECONDS
 
@@ -82,7 +82,7 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
             balance_tolerance=leading.balance_tolerance,
         ),
         weighs_bytes=leading.weigh_by == "bytes",
-        balances_bytes=leading.balance == "bytes",
+        balances_traffic=leading.balance != "partitions",
         members=leading.members,
         deadline_seconds=leading.deadline_seconds,
     )
@@ -209,7 +209,7 @@ def problem_of(
         ],
         claims_of([member.owned for member in members], table),
         weights=tables.weights(weights, table) if weights and mode.weighs_bytes else None,
-        loads=tables.loads(weights.loads, table) if weights and mode.balances_bytes else None,
+        loads=tables.loads(weights.loads, table) if weights and mode.balances_traffic else None,
     )
 
 

@@ -212,6 +212,7 @@ class SnapshotBuilder:
             busiest=busiest(((member, one.bytes_per_second) for member, one in owned), racks),
             not_counted=dict(self._left[name]),
             note=group.note,
+            record_rates={partition: rate.value for partition, rate in reading.records.items()},
         )
 
     def _partitions(self, reading: GroupReading, poller: BrokerPoller, *, now: float) -> list[PartitionTraffic]:
@@ -249,7 +250,7 @@ class SnapshotBuilder:
 
     def _solve(self, group: ObservedGroup, view: ClusterView, *, rack_aware: bool) -> _Solved:
         cluster = self._cluster(view)
-        weights = self._weights.weights(group.group) if self._leading.of(group.group).uses_bytes else None
+        weights = self._weights.weights(group.group) if self._leading.of(group.group).uses_traffic else None
         topics = tuple(
             cluster.topics.get(topic) for topic in sorted({t for member in group.members for t in member.topics})
         )
