@@ -253,7 +253,7 @@ class Assigning:
     def weights(self) -> GroupWeights | None:
         """Return the measured weights if they are used and known; the same object while they do not change."""
         known = self._weigh(self._group)
-        return known if known is not None and (known.capacities or self._leading.uses_bytes) else None
+        return known if known is not None and (known.capacities or self._leading.uses_traffic) else None
 
     def assign(self, joined: Joined) -> dict[str, bytes]:
         """Return the encoded assignment of every member in the JoinGroup response.

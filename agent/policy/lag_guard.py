@@ -65,7 +65,8 @@ class _Group:
 
     Attributes:
         seen: when it was last measured.
-        kept: the largest load that each member has kept up with lately, in bytes per second, by `member_key`.
+        by_records: whether loads are of records, as long as members are balanced by them, or of bytes.
+        kept: the largest load that each member has kept up with lately, by `member_key`.
         learned: what each member read while it was behind, the last time.
         growing: lag beyond the limit.
         weights: loads and capacities that plans go by; None while the guard rests.
@@ -76,6 +77,7 @@ class _Group:
     """
 
     seen: float
+    by_records: bool = False
     kept: dict[str, float] = field(default_factory=dict)
     learned: dict[str, float] = field(default_factory=dict)
     growing: GrowingLag | None = None
@@ -126,12 +128,14 @@ class LagGuard:
         return None if known is None else known.growing
 
     def capacity(self, group: str) -> float | None:
-        """Return what a usual member of the group can read, in bytes per second; None while that is not known.
+        """Return what a usual member of the group can read, in bytes per second; None if that is not known.
 
         It is the largest that was seen of any: at least so much can be expected of a member in good order.
         """
         known = self._groups.get(group)
-        return None if known is None else max((*known.kept.values(), *known.learned.values()), default=None)
+        if known is None or known.by_records:
+            return None
+        return max((*known.kept.values(), *known.learned.values()), default=None)
 
     def take(self, published: Published) -> None:
         """Take what was measured; `published` is a snapshot of all groups."""
@@ -143,7 +147,11 @@ class LagGuard:
                 self._take(self._groups.setdefault(one.group, _Group(seen=now)), one, now)
 
     def _take(self, known: _Group, group: GroupTraffic, now: float) -> None:
-        rules, rates = self._settings.of(group.group), group.long_run_rates
+        by_records = bool(group.record_rates)
+        rules, rates = self._settings.of(group.group), group.record_rates if by_records else group.long_run_rates
+        if known.by_records != by_records:
+            known.by_records, known.weights = by_records, None
+            known.kept, known.learned = {}, {}
         loads = _loads(group, rates)
         slow = {key: pace for key, member in _ids(group).items() if (pace := group.paces.get(member)) is not None}
         fades = exp((known.seen - now) / _KEPT_SECONDS)

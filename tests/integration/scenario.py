@@ -353,7 +353,7 @@ class Scenario:
             RecordsError: one was.
         """
         self._feeding.close()
-        ends = self._ends()
+        ends = self.ends()
         wait_until(
             lambda: all(
                 partition in (read := readings(self.events())) and read[partition].last + 1 >= end
@@ -378,7 +378,8 @@ class Scenario:
             if event.kind in {"error", "lost"} or not partitions.isdisjoint({*event.partitions, *(event.offsets or ())})
         ]
 
-    def _ends(self) -> dict[Partition, int]:
+    def ends(self) -> dict[Partition, int]:
+        """Return the end of each partition that has records."""
         consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": "ends", "log_level": 0})
         try:
             return {

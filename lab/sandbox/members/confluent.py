@@ -10,7 +10,10 @@ from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from lab.sandbox.members.lines import MemberSettings, Partition, Recorder, ended_by_signal, parse
+from lab.sandbox.members.lines import MemberSettings, Partition, Recorder, Throttle, ended_by_signal, parse
+
+BOUND = "records.per.second.in"
+"""A property of this program alone: a file with the number of records that it reads in a second at most."""
 
 
 def _configuration(settings: MemberSettings) -> dict[str, str | int | bool]:
@@ -31,7 +34,7 @@ def _configuration(settings: MemberSettings) -> dict[str, str | int | bool]:
         configuration["partition.assignment.strategy"] = ",".join(settings.assignors)
     if settings.instance_id is not None:
         configuration["group.instance.id"] = settings.instance_id
-    return {**configuration, **settings.properties}
+    return {**configuration, **{key: value for key, value in settings.properties.items() if key != BOUND}}
 
 
 def _received(statistics: str) -> dict[str, int]:
@@ -97,6 +100,7 @@ def _consume(settings: MemberSettings, record: Callable[..., Recorder], ended: t
         "on_commit": committed,
     }
     consumer = Consumer(configuration)
+    throttle = Throttle(settings.properties.get(BOUND, ""))
     recorder.event("started", client="confluent", client_id=settings.client_id)
     consumer.subscribe(
         list(settings.topics),
@@ -106,12 +110,13 @@ def _consume(settings: MemberSettings, record: Callable[..., Recorder], ended: t
     )
     try:
         while not ended.is_set():
-            message = consumer.poll(0.05)
+            message = None if throttle.waits() else consumer.poll(0.05)
             if message is not None:
                 error = message.error()
                 if error is not None:
                     recorder.event("error", message=str(error))
                 else:
+                    throttle.read()
                     recorder.read(str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
             recorder.flush_if_due()
             recorder.generation(_generation(consumer))

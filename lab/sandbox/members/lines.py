@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Protocol, TextIO
 
 _GATHER_SECONDS: Final = 0.1
@@ -109,6 +110,31 @@ def python_settings(settings: MemberSettings, assignors: Mapping[str, object]) -
             plain = int(value)
         arguments[key.replace(".", "_")] = plain
     return arguments
+
+
+class Throttle:
+    """Bounds how many records a member reads in a second, by a file with that number, which may change."""
+
+    def __init__(self, path: str) -> None:
+        """Read the bound from this file; without one there is none."""
+        self._path = Path(path) if path else None
+        self._bound = float("inf")
+        self._looked = float("-inf")
+        self._free_at = 0.0
+
+    def waits(self) -> bool:
+        """Return whether no record may be read yet; after a tenth of a second, so that heartbeats go on."""
+        now = time.monotonic()
+        if self._path is not None and now - self._looked > _GATHER_SECONDS:
+            self._looked, self._bound = now, float(self._path.read_text(encoding="utf-8"))
+        if now >= self._free_at:
+            return False
+        time.sleep(min(self._free_at - now, _GATHER_SECONDS))
+        return True
+
+    def read(self) -> None:
+        """Count a record."""
+        self._free_at = max(self._free_at, time.monotonic() - _GATHER_SECONDS) + 1.0 / self._bound
 
 
 class Recorder:

@@ -157,11 +157,14 @@ def _offered(wire: Wire, brokers: Mapping[int, Any]) -> ServerAssignors:
         return ServerAssignors(unknown=str(error))
 
 
-def measured_rates(group: str, settings: Settings, seconds: float) -> Rates:
-    """Measure the bytes per second of the group's partitions."""
+def measured_rates(group: str, settings: Settings, seconds: float) -> tuple[Rates, Rates]:
+    """Measure the bytes per second of the group's partitions; and their records, if members are balanced by these."""
     traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
-    return {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()}
+    return (
+        {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()},
+        {partition: rate for measured in snapshot.groups for partition, rate in measured.record_rates.items()},
+    )
 
 
 def asked_configs(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, int | None, list[str]]:

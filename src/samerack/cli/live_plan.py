@@ -46,7 +46,7 @@ _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
 )
-_BYTES_ARE_UNKNOWN = "leading.balance is bytes, and bytes are not measured: give --seconds, 30 or more"
+_LOADS_ARE_UNKNOWN = "leading.balance is {0}, and {0} are not measured: give --seconds, 30 or more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +170,12 @@ def examine(
     assignor: planner.AssignorName,
     *,
     rates: Rates | None = None,
+    records: Rates | None = None,
     with_curve: bool = False,
 ) -> LivePlan:
     """Return everything that `plan` shows; with rates the shares are by bytes, else by partitions.
+
+    `records` are those that are written in 1,000 seconds, by which members may be balanced.
 
     Raises:
         AgentError: The group is not there, reads no topics by assignment, or rebalances; or brokers do not answer.
@@ -185,13 +188,16 @@ def examine(
         seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    mode = mode_of(subject.protocol, settings.leading.of(group), rack_aware_fetch=aware)
+    leading = settings.leading.of(group)
+    mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware)
     members = placed(
         (member for member in subject.members if member.instance_id != settings.leading.instance_id), cluster.racks
     )
     if not members:
         raise AgentError(f"group {group}: no member has a readable subscription")
-    weights = weights_of_rates(rates) if rates is not None else None
+    weights = None
+    if rates is not None:
+        weights = weights_of_rates(rates, records if leading.balance == "records" else None)
     problem = problem_of(members, cluster, mode, weights=weights)
     if subject.offered is None:
         made = planner.make_plan(problem, mode, prefer=assignor)
@@ -233,7 +239,7 @@ def examine(
             *unknown_racks([rack.named for rack in racks.values()], cluster),
             *rack_warnings([rack.named for rack in racks.values()], settings.racks, cluster.racks),
             *subject.unreadable,
-            *([_BYTES_ARE_UNKNOWN] if mode.balances_bytes and weights is None else []),
+            *([_LOADS_ARE_UNKNOWN.format(leading.balance)] if mode.balances_traffic and weights is None else []),
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.options.keep_copartitioned else []),
         ),
         members=tuple(

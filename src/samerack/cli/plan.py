@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -29,6 +29,7 @@ from samerack.offline.assign import show_points
 from samerack.planning.planner import AssignorName
 from samerack.planning.rack_spread import RackLoad
 from samerack.settings.flags import settings_from
+from samerack.settings.leading import Balance
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 from samerack.traffic.evenness import busiest_in_words, share_in_words
 
@@ -51,7 +52,7 @@ def plan(
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     balance: Annotated[
-        Literal["partitions", "bytes"] | None,
+        Balance | None,
         typer.Option("--balance", help="What is spread evenly over members instead of by `leading.balance`."),
     ] = None,
     with_curve: Annotated[
@@ -71,13 +72,9 @@ def plan(
     if balance is not None:
         leading = settings.leading.of(group).model_copy(update={"balance": balance, "groups": {}})
         settings = settings.model_copy(update={"leading": leading})
-    made = examine(
-        group,
-        settings,
-        assignor,
-        rates=measured_rates(group, settings, seconds) if seconds and settings.leading.of(group).uses_bytes else None,
-        with_curve=with_curve,
-    )
+    measured = seconds and settings.leading.of(group).uses_traffic
+    rates, records = measured_rates(group, settings, seconds) if measured else (None, None)
+    made = examine(group, settings, assignor, rates=rates, records=records, with_curve=with_curve)
     if as_json:
         typer.echo(json.dumps(to_json(made)))
     else:

@@ -77,7 +77,7 @@ def find(
     """
     hosts, unasked = hosts_known(settings, group)
     with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-        measure = partial(measured_rates, group, settings, seconds) if seconds else None
+        measure = (lambda: measured_rates(group, settings, seconds)[0]) if seconds else None
         found = read(wire, group, settings, configs, hosts=hosts, given=given, measure=measure)
     return replace(found, unknown=(*found.unknown, *_doubts(filter(None, [unasked]))))
 

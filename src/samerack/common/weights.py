@@ -14,7 +14,7 @@ class GroupWeights(Mapping[str, tuple[int, ...]]):
     """The weight of each partition, by topic, and the loads of the same time; weights are equal whatever the loads.
 
     Attributes:
-        loads: Bytes per second of each partition, whole numbers, by topic.
+        loads: Bytes per second of each partition, or records per 1,000 seconds: whole numbers, by topic.
         capacities: What each member can read in the same unit, by `member_key`; empty unless that was learned. Plans
             go by it and by loads then, whatever members are balanced by.
     """

@@ -54,7 +54,7 @@ class Mode:
         rack_aware_fetch: Whether replicas in the member's rack may serve reads, or leaders only.
         options: Options of the optimal assignor.
         weighs_bytes: Whether a partition that is read across racks costs its bytes, or 1.
-        balances_bytes: Whether members are balanced by bytes, or by numbers of partitions.
+        balances_traffic: Whether members are balanced by bytes or records, or by numbers of partitions.
         members: What some members can carry; the first rule that fits counts.
         deadline_seconds: How long planning may take.
     """
@@ -63,7 +63,7 @@ class Mode:
     rack_aware_fetch: bool
     options: Options = DEFAULTS
     weighs_bytes: bool = True
-    balances_bytes: bool = False
+    balances_traffic: bool = False
     members: tuple[MemberRule, ...] = ()
     deadline_seconds: float = DEADLINE_SECONDS
 
@@ -85,7 +85,7 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
             balance_tolerance=leading.balance_tolerance,
         ),
         weighs_bytes=leading.weigh_by == "bytes",
-        balances_bytes=leading.balance == "bytes",
+        balances_traffic=leading.balance != "partitions",
         members=leading.members,
         deadline_seconds=leading.deadline_seconds,
     )
@@ -214,7 +214,7 @@ def problem_of(
         claims_of([member.owned for member in members], table),
         weights=tables.weights(weights, table) if weights and mode.weighs_bytes else None,
         loads=tables.loads(weights.loads, table)
-        if weights is not None and (learned or (weights and mode.balances_bytes))
+        if weights is not None and (learned or (weights and mode.balances_traffic))
         else None,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_network
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
@@ -102,19 +102,23 @@ class MemberRule(Section):
     max_partitions: int | None = Field(default=None, ge=0, description="Partitions that it may have at most.")
 
 
+Balance: TypeAlias = Literal["partitions", "bytes", "records"]
+
+
 class BalanceRules(Section):
     """By what members of a group are balanced; this may differ by group."""
 
-    balance: Literal["partitions", "bytes"] = Field(
+    balance: Balance = Field(
         default="partitions",
-        description="What is spread evenly over members: numbers of partitions, or measured bytes per second.",
+        description="What is spread evenly over members: numbers of partitions, or measured bytes or records per "
+        "second. Records are counted by offsets: an upper bound, where topics are compacted.",
     )
     balance_tolerance: float = Field(
         default=0.1,
         ge=0,
         le=1,
         description="How far the most loaded member may be above the least possible, as a share of that, to reduce "
-        "cross-rack reads; with `balance: bytes` or `members`.",
+        "cross-rack reads; with `balance: bytes`, `balance: records` or `members`.",
     )
     members: tuple[MemberRule, ...] = Field(
         default=(),
@@ -193,9 +197,9 @@ class LeadingSettings(BalanceRules):
         return with_rules(self, first_match(self.groups, group))
 
     @property
-    def uses_bytes(self) -> bool:
-        """Whether plans need measured bytes."""
-        return self.weigh_by == "bytes" or self.balance == "bytes"
+    def uses_traffic(self) -> bool:
+        """Whether plans need measured traffic."""
+        return self.weigh_by == "bytes" or self.balance != "partitions"
 
     @field_validator("protocols")
     @classmethod

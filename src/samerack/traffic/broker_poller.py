@@ -7,7 +7,7 @@ fail alone and leaves a gap.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -26,13 +26,15 @@ from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
 from samerack.traffic.probe import Served
 from samerack.traffic.sizes import Sizes
 from samerack.traffic.snapshot import Flow, Gap, ObservedGroup, ObservedMember
-from samerack.traffic.throughput import Production
+from samerack.traffic.throughput import Production, Rates
 
 _NETWORK_BYTES_PER_SECOND: Final = 1_250_000_000
 """What one host can send or receive (10 Gbit/s): an offset that advances faster was not read."""
 _PROBE_SECONDS: Final = 60.0
 """How long a leader's answer to which replica serves a rack holds, while the metadata stay the same."""
 _POLICIES_SECONDS: Final = 300.0
+_RECORDS: Final = 1_000
+"""Loads are whole numbers, and a partition may get few records a second: records are those of so many seconds."""
 _MISSED_POLLS: Final = 2
 """A group that is not listed is gone after so many polls that all brokers answered."""
 
@@ -55,6 +57,7 @@ class GroupReading:
         flows: The volumes in the window.
         is_whole: Whether a whole time between two commits was measured.
         exact_members: Ids of the members whose clients count their bytes; what others read is estimated.
+        records: What is written to owned partitions in 1,000 seconds, if members are balanced by that.
     """
 
     group: ObservedGroup
@@ -70,6 +73,7 @@ class GroupReading:
     flows: tuple[Flow, ...] = ()
     is_whole: bool = False
     exact_members: frozenset[str] = frozenset()
+    records: Rates = field(default_factory=dict)
 
     @property
     def positions(self) -> Positions:
@@ -109,6 +113,7 @@ class BrokerPoller:
         self.state = CycleState()
         self.timelines = Timelines()
         self.production = Production()
+        self._records = Production()
         self._logs_at: float | None = None
         self.rack_aware = False
         self._keys = Keys()
@@ -130,7 +135,11 @@ class BrokerPoller:
         poll = self._poll_groups()
         led, logs_before = self._led(poll), self._before_first_commits(poll)
         self._poll_policies(now=now)
-        self._poll_logs(led, now=now, unread=Unread(self.state.groups, poll))
+        by_records = [one for name, one in poll.items() if self._settings.leading.of(name).balance == "records"]
+        counted = {partition for one in by_records for partition in (*one.owners, *one.committed)}
+        self._poll_logs(led, now=now, unread=Unread(self.state.groups, poll), counted=counted)
+        for one in by_records:
+            one.records = self._records.rates(one.owners)
         self._poll_stable(poll)
         self._poll_serving(poll, now=now)
         self._find_spans(poll, logs_before, now=now)
@@ -338,7 +347,10 @@ class BrokerPoller:
         if cluster.brokers and cluster != self.state.cluster:
             self.state.cluster = cluster
 
-    def _poll_logs(self, led: Mapping[int, list[Partition]], *, now: float, unread: Unread) -> None:
+    def _poll_logs(
+        self, led: Mapping[int, list[Partition]], *, now: float, unread: Unread, counted: Collection[Partition] = ()
+    ) -> None:
+        """Poll the logs; of the partitions that are `counted`, records are counted, too."""
         state = self.state
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
         self.gaps += gaps
@@ -348,6 +360,7 @@ class BrokerPoller:
         led_tiered = {broker: [one for one in some if one[0] in tiered] for broker, some in led.items()}
         local = collect.local_starts(self._wire, led_tiered, self._keys)
         curves, grown, appended, known = state.curves, list[Partition](), array("d"), 0
+        records: dict[Partition, float] = {}
         for leader, partitions in led.items():
             for partition in partitions:
                 log, size = logs.get(partition), sizes.pop(partition, None)
@@ -368,10 +381,14 @@ class BrokerPoller:
                     if before is not None:
                         grown.append(partition)
                         appended.append(bytes_between(curve, before.extent.end, curve.extent.end))
+                        if partition in counted:
+                            records[partition] = _RECORDS * max(0, curve.extent.end - before.extent.end)
         if len(curves) > known:
             for gone in curves.keys() - {partition for partitions in led.values() for partition in partitions}:
                 del curves[gone]
-        self.production.polled(grown, appended, now - self._logs_at if self._logs_at is not None else 0.0)
+        seconds = now - self._logs_at if self._logs_at is not None else 0.0
+        self.production.polled(grown, appended, seconds)
+        self._records.polled(records, records.values(), seconds)
         self._logs_at = now
         state.logs = logs
         self.timelines.polled(logs, now=now)

@@ -178,7 +178,9 @@ class Cycle:
             parts = self._parts(name, reading, seconds=seconds)
             if is_sure:
                 self._read_rates.measured(name, parts, reading.owners, seconds)
-            self._weights.measured(name, self._poller.production.rates(reading.owners))
+            balance = self._settings.leading.of(name).balance
+            rates = self._poller.production.rates(reading.records if balance == "records" else reading.owners)
+            self._weights.measured(name, rates, {"bytes": rates, "records": reading.records}.get(balance))
             members = {one.id: one for one in (*reading.group.members, *reading.owners.values())}
             found = count(
                 self._tally,

@@ -48,21 +48,24 @@ def weights_of(levels: Mapping[str, Sequence[int | None]]) -> dict[str, tuple[in
     }
 
 
-def weights_of_rates(rates: Mapping[tuple[str, int], float]) -> GroupWeights | None:
-    """Return weights from rates alone; None where nothing is written."""
-    if not any(rates.values()):
+def weights_of_rates(
+    rates: Mapping[tuple[str, int], float], loads: Mapping[tuple[str, int], float] | None = None
+) -> GroupWeights | None:
+    """Return weights from rates alone, with these loads or the same rates; None where nothing is written."""
+    loads = rates if loads is None else loads
+    if not any(rates.values()) or not any(loads.values()):
         return None
     phase = phase_of(rates.values())
-    return weights_of_levels({partition: level_of(rate, None, phase=phase) for partition, rate in rates.items()}, rates)
+    return weights_of_levels({partition: level_of(rate, None, phase=phase) for partition, rate in rates.items()}, loads)
 
 
-def weights_of_levels(levels: Mapping[tuple[str, int], int], rates: Mapping[tuple[str, int], float]) -> GroupWeights:
-    """Return weights by topic from the levels of partitions, with loads from their rates in bytes per second."""
-    return GroupWeights(weights_of(_by_topic(levels)), loads_of(rates))
+def weights_of_levels(levels: Mapping[tuple[str, int], int], loads: Mapping[tuple[str, int], float]) -> GroupWeights:
+    """Return weights by topic from the levels of partitions, with loads from rates."""
+    return GroupWeights(weights_of(_by_topic(levels)), loads_of(loads))
 
 
 def loads_of(rates: Mapping[tuple[str, int], float]) -> Rows:
-    """Return loads by topic from rates in bytes per second; 0 where the rate is not known."""
+    """Return loads by topic from rates; 0 where the rate is not known."""
     return {topic: tuple(round(rate or 0.0) for rate in row) for topic, row in _by_topic(rates).items()}
 
 

@@ -288,6 +288,7 @@ class GroupTraffic(ObservedGroup):
         topic_share: The topic of which one member has most, or None where none is shared.
         busiest: The member that reads most, or None where rates are not known.
         not_counted: Records that no figure includes since the agent began to measure, so many at most, by reason.
+        record_rates: Records that are written to its partitions in 1,000 seconds, if its members are balanced by them.
         paces: Of the members that are behind, by member id.
     """
 
@@ -304,6 +305,7 @@ class GroupTraffic(ObservedGroup):
     topic_share: TopicShare | None = None
     busiest: BusiestMember | None = None
     not_counted: Mapping[Uncounted, int] = field(default_factory=dict)
+    record_rates: Mapping[tuple[str, int], float] = field(default_factory=dict)
     paces: Mapping[str, Pace] = field(default_factory=dict)
 
     @property

@@ -219,6 +219,7 @@ class SnapshotBuilder:
                 name, partitions, now=now, poll_seconds=0.0 if state.at is None else now - state.at
             ),
             note=group.note,
+            record_rates={partition: rate.value for partition, rate in reading.records.items()},
         )
 
     def _partitions(self, reading: GroupReading, poller: BrokerPoller, *, now: float) -> list[PartitionTraffic]:
@@ -256,7 +257,7 @@ class SnapshotBuilder:
 
     def _solve(self, group: ObservedGroup, view: ClusterView, *, rack_aware: bool) -> _Solved:
         cluster = self._cluster(view)
-        weights = self._weights.weights(group.group) if self._leading.of(group.group).uses_bytes else None
+        weights = self._weights.weights(group.group) if self._leading.of(group.group).uses_traffic else None
         topics = tuple(
             cluster.topics.get(topic) for topic in sorted({t for member in group.members for t in member.topics})
         )

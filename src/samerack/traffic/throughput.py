@@ -48,7 +48,7 @@ class Rate(NamedTuple):
     """What was written to a partition in the last minutes.
 
     Attributes:
-        value: Bytes per second.
+        value: Bytes per second, or what else was counted.
         error: The standard error of it, larger by Student's t where it comes from few blocks.
         seconds: The time that it was measured in.
     """

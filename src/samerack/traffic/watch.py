@@ -68,7 +68,7 @@ class TrafficWatch(Service):
         pause = settings.traffic.poll_seconds
         super().__init__("traffic", retries=RetryPauses(first=pause, most=pause))
         self._stop_seconds = stop_seconds
-        self.weights = WeightBook(lambda group: settings.leading.of(group).balance == "bytes")
+        self.weights = WeightBook()
         self._settings = settings.traffic
         self._wire = Wire(for_kafka_python(settings.kafka))
         self._board = board

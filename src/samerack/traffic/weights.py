@@ -6,7 +6,7 @@ while nothing has changed, so that nothing is computed again for noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import hypot, log, log2, sqrt
 from typing import Final
@@ -58,28 +58,28 @@ class _GroupWeights:
     phase: float = 0.0
     weights: GroupWeights | None = None
 
-    def take(self, rates: Rates) -> None:
-        """Take new rates, and weigh anew by those that have changed or were not whole before."""
+    def take(self, rates: Rates, loads: Rates) -> None:
+        """Take new rates, and weigh anew by those that have changed or were not whole before; with these loads then."""
         self.rates = _Packed(rates)
         before = self.weighed.rates()
-        if not before and not _are_sure(rates.values()):
+        if not before and not (_are_sure(rates.values()) and _are_sure(loads.values())):
             return
         if not before or have_changed(before, rates):
             self.phase = phase_of(rate.value for rate in rates.values())
-            self._weigh(rates, {}, {})
+            self._weigh(rates, {}, {}, loads)
         elif (weighed := _completed(before, rates)) != before:
-            self._weigh(weighed, before, dict(zip(before, self.levels, strict=True)))
+            self._weigh(weighed, before, dict(zip(before, self.levels, strict=True)), loads)
         elif (weighed := _sharpened(before, rates)) is not before:
             self.weighed = _Packed(weighed)
 
-    def take_loads(self, rates: Rates) -> None:
-        """Take new rates as loads where the traffic has moved."""
-        if self.weights is not None and _loads_have_changed(self.weights.loads, rates):
+    def take_loads(self, loads: Rates) -> None:
+        """Take new loads where the traffic has moved."""
+        if self.weights is not None and _loads_have_changed(self.weights.loads, loads):
             self.weights = GroupWeights(
-                self.weights, loads_of({partition: rate.value for partition, rate in rates.items()})
+                self.weights, loads_of({partition: rate.value for partition, rate in loads.items()})
             )
 
-    def _weigh(self, weighed: Rates, before: Rates, levels: Mapping[Partition, int]) -> None:
+    def _weigh(self, weighed: Rates, before: Rates, levels: Mapping[Partition, int], loads: Rates) -> None:
         """Make the weights of rates; a partition keeps its level of before while its rate is the same."""
         now = {
             partition: level
@@ -88,7 +88,7 @@ class _GroupWeights:
             for partition, rate in weighed.items()
         }
         self.weighed, self.levels = _Packed(weighed), tuple(now.values())
-        weights = weights_of_levels(now, {partition: rate.value for partition, rate in weighed.items()})
+        weights = weights_of_levels(now, {partition: rate.value for partition, rate in loads.items()})
         if weights != self.weights and any(rate.value for rate in weighed.values()):
             self.weights = weights
 
@@ -96,9 +96,7 @@ class _GroupWeights:
 class WeightBook:
     """Rates and weights by group."""
 
-    def __init__(self, by_load: Callable[[str], bool] = lambda _group: False) -> None:
-        """Start without rates; loads are kept current for groups that are balanced `by_load`."""
-        self._by_load = by_load
+    def __init__(self) -> None:
         self._groups: dict[str, _GroupWeights] = {}
 
     def weights(self, group: str) -> GroupWeights | None:
@@ -111,13 +109,16 @@ class WeightBook:
         known = self._groups.get(group)
         return known.rates.rates() if known is not None and known.weights is not None else None
 
-    def measured(self, group: str, rates: Rates) -> None:
-        """Take the rates of the partitions that a group owns, as far as they are known."""
+    def measured(self, group: str, rates: Rates, loads: Rates | None = None) -> None:
+        """Take the rates of the partitions that a group owns, as far as they are known.
+
+        `loads` are what its members are balanced by: the same rates, or those of records; None where counts decide.
+        """
         if rates:
             known = self._groups.setdefault(group, _GroupWeights(_Packed(rates)))
-            known.take(rates)
-            if self._by_load(group):
-                known.take_loads(rates)
+            known.take(rates, loads or rates)
+            if loads:
+                known.take_loads(loads)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""

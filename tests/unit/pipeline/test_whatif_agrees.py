@@ -33,11 +33,11 @@ _PROTOCOLS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 @pytest.mark.parametrize("keep", ["auto", "always", "never"])
 @pytest.mark.parametrize("weigh_by", ["bytes", "partitions"])
-@pytest.mark.parametrize("balance", ["partitions", "bytes", "members"])
+@pytest.mark.parametrize("balance", ["partitions", "bytes", "records", "members"])
 def test_whatif_promises_what_the_agent_keeps(
     keep: Literal["auto", "always", "never"],
     weigh_by: Literal["bytes", "partitions"],
-    balance: Literal["partitions", "bytes", "members"],
+    balance: Literal["partitions", "bytes", "records", "members"],
 ) -> None:
     """The agent leads each group after its state was published, and reads exactly what `lead` and the report said."""
     for seed in range(_FLEETS):
@@ -48,14 +48,15 @@ def test_whatif_promises_what_the_agent_keeps(
             weigh_by=weigh_by,
             max_skew=skew,
             spread_moves=moves,
-            balance="bytes" if balance == "bytes" else "partitions",
+            balance="partitions" if balance == "members" else balance,
             balance_tolerance=random.choice([0.0, 0.1]),
             members=_RULES if balance == "members" else (),
         )
         group, cluster, rates = _group(random)
         # on a busy machine a plan by load may be late within the usual deadline, and is made by counts then
         mode = replace(mode_of_group(group, leading, rack_aware_fetch=True), deadline_seconds=120.0)
-        weights = weights_of_rates(rates) if leading.uses_bytes else None
+        records = {one: 10 ** random.uniform(0, 6) for one in rates} if balance == "records" else None
+        weights = weights_of_rates(rates, records) if leading.uses_traffic else None
         problem = problem_of(group.members, as_last_seen(cluster), mode, weights=weights)
         plan = make_plan(problem, mode)
         kept = known_crossing(problem, plan.final, row_of(problem, rates))

@@ -210,15 +210,15 @@ def test_a_group_that_stops_comes_to_rest() -> None:
 
 def test_loads_follow_what_moves_between_partitions_and_no_wave() -> None:
     """Groups that are balanced by bytes get new loads when traffic moves; their weights and all other groups stay."""
-    book = WeightBook(lambda group: group == "balanced")
+    book = WeightBook()
     rates = {("t", number): _rate(1_000.0) for number in range(4)}
 
     def loads(group: str) -> list[int]:
         return list((book.weights(group) or GroupWeights({})).loads["t"])
 
     def both(now: dict[Partition, Rate]) -> None:
-        for group in ("balanced", "other"):
-            book.measured(group, now)
+        book.measured("balanced", now, now)
+        book.measured("other", now)
 
     both(rates)
     first = book.weights("balanced")

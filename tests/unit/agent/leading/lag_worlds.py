@@ -6,19 +6,18 @@ agent sees comes from the real parts: paces at commits, the lag guard, plans, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
-from samerack.agent.policy import Action, GroupCondition, Reason, decide, fresh
+from samerack.agent.policy import Action, GroupCondition, PolicyState, decide, fresh
 from samerack.agent.policy.lag_guard import FULL_LOAD, LagGuard
-from samerack.assignors.evaluate import evaluate
+from samerack.assignors.problem import NOBODY, FloatArray, Int32Array
 from samerack.cluster.racks import MemberRack
-from samerack.cluster.view import ClusterView, SettledCluster, SettledPartition
+from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.planning.planner import Plan, make_plan
 from samerack.planning.problem import mode_of, problem_of
 from samerack.protocol.values import from_pairs
@@ -35,8 +34,15 @@ LIMIT: Final = 120.0
 PARTITIONS: Final = 96
 MEMBERS: Final = 12
 RACKS: Final = "aaaaaabbbccc"
+_NAMES: Final = tuple(f"m{number:02}" for number in range(MEMBERS))
+_BYTES: Final = 1e6
+"""Bytes per second of a rate of 1."""
 _PAUSE: Final = 3.0
+_STOP: Final = 3600.0
+_ROOM: Final = 0.92
+"""Whole partitions fit into members that have no more than this part of their capacity on average."""
 _MODE: Final = mode_of("cooperative-sticky", LeadingSettings(), rack_aware_fetch=True)
+_BY_CAPACITY: Final = replace(_MODE, options=replace(_MODE.options, full_load=FULL_LOAD))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +98,8 @@ class Seen:
     Attributes:
         allowed: seconds in which the members together could keep up with what came.
         late: of these, those in which some partition was further behind than the limit.
-        across: bytes read across racks.
+        across: what is read across racks of what is written.
+        read: what is written.
         rebalances: when the agent triggered one, and why.
     """
 
@@ -101,7 +108,6 @@ class Seen:
     across: float = 0.0
     read: float = 0.0
     rebalances: list[tuple[float, str]] = field(default_factory=list)
-    refused: set[str] = field(default_factory=set)
 
 
 class _Day:
@@ -110,98 +116,126 @@ class _Day:
     def __init__(self, world: World, *, limit: float) -> None:
         self.world = world
         self.now = 0.0
-        self.rates = np.array(world.rates)
-        names = [f"m{number:02}" for number in range(MEMBERS)]
-        self.cluster = SettledCluster(
+        self.rates: FloatArray = np.array(world.rates)
+        self.near = np.array([["abc".index(rack) in one for rack in RACKS] for one in world.replicas])
+        self._cluster = SettledCluster(
             brokers=dict(enumerate("abc")),
             topics={"t": tuple(SettledPartition(leader=one[0], replicas=one) for one in world.replicas)},
         )
-        self.weights = weights_of_rates({("t", number): rate * 1e6 for number, rate in enumerate(world.rates)})
-        self.guard = LagGuard(
-            LagSettings(max_seconds=limit), weigh=lambda _: self.weights, leads=lambda _: True, clock=lambda: self.now
+        self._weights = weights_of_rates({("t", number): rate * _BYTES for number, rate in enumerate(world.rates)})
+        self._guard = LagGuard(
+            LagSettings(max_seconds=limit), weigh=lambda _: self._weights, leads=lambda _: True, clock=lambda: self.now
         )
-        self.paces = Paces()
-        self.members = names
-        self.owner = np.full(PARTITIONS, -1)
-        self.owner = self._plan()[0].final
-        steps = np.arange(-DAY, DAY + POLL, 60.0)
-        self._times, self._produced = steps, self._integral(steps)
-        self.position = np.full(PARTITIONS, self.produced(0.0))
-        self.committed = self.position.copy()
-        self.commit_at = np.arange(PARTITIONS) / PARTITIONS * world.commit_every
-        self.policy = fresh(PolicyRules(), 0.0)
-        self.known: tuple[object, object] | None = None
-        self.condition: GroupCondition | None = None
-        self.plan: Plan | None = None
+        self._paces = Paces()
+        self._policy: PolicyState = fresh(PolicyRules(), 0.0)
+        self.owner: Int32Array = np.full(PARTITIONS, NOBODY, np.int32)
+        self.owner = self._planned()[0].final
+        self._planned_for: tuple[object, object] = (None, None)
+        self._times: FloatArray = np.arange(-DAY, DAY + POLL, 60.0)
+        self._produced: FloatArray = self._times - (
+            0.5 * DAY / (2 * np.pi) * np.cos(2 * np.pi * self._times / DAY) if world.wave else 0.0
+        )
+        """What was produced until these times, in seconds of the long-run rates."""
+        self._read: FloatArray = np.full(PARTITIONS, self._end())
+        self._committed = self._read.copy()
+        self._commit_at: FloatArray = np.arange(PARTITIONS) / PARTITIONS * world.commit_every
 
-    def _integral(self, times: np.ndarray) -> np.ndarray:
-        """What was produced until these times, in seconds of the long-run rate."""
-        return times - (0.5 * DAY / (2 * np.pi) * np.cos(2 * np.pi * times / DAY) if self.world.wave else 0.0)
+    def comes(self) -> FloatArray:
+        """Return [P] what is written now."""
+        wave = 1.0 + (0.5 * float(np.sin(2 * np.pi * self.now / DAY)) if self.world.wave else 0.0)
+        return self.rates * wave
 
-    def produced(self, at: float) -> float:
-        return float(np.interp(at, self._times, self._produced))
-
-    def wave(self) -> float:
-        return 1.0 + (0.5 * float(np.sin(2 * np.pi * self.now / DAY)) if self.world.wave else 0.0)
-
-    def capacity(self) -> np.ndarray:
+    def strength(self) -> FloatArray:
+        """Return [M] what members can read now."""
         strong, world = np.ones(MEMBERS), self.world
         if world.slow is not None and world.slow[1] <= self.now < world.slow[2]:
             strong[world.slow[0]] = 0.5
-        if world.stopped is not None and world.stopped <= self.now < world.stopped + 3600.0:
+        if world.stopped is not None and world.stopped <= self.now < world.stopped + _STOP:
             strong[:] = 0.0
         return strong
 
-    def ages(self, position: np.ndarray) -> np.ndarray:
-        return np.maximum(0.0, self.now - np.interp(position, self._produced, self._times))
+    def lag(self) -> float:
+        """Return the lag in seconds of the partition that is furthest behind."""
+        return float(self._ages(self._read).max())
 
-    def read(self, seconds: float) -> None:
+    def pass_(self, seconds: float) -> None:
         """Let members read what waits, and commit."""
         self.now += seconds
-        end = self.produced(self.now)
-        waits = (end - self.position) * self.rates
+        waits = (self._end() - self._read) * self.rates
         by_member = np.bincount(self.owner, weights=waits, minlength=MEMBERS)
-        part = np.minimum(1.0, self.capacity() * seconds / np.maximum(by_member, 1e-12))
-        self.position += (end - self.position) * part[self.owner]
-        due = self.commit_at <= self.now
-        self.committed[due] = self.position[due]
-        self.commit_at[due] = (
-            self.now + self.world.commit_every - (self.now - self.commit_at[due]) % self.world.commit_every
-        )
+        part = np.minimum(1.0, self.strength() * seconds / np.maximum(by_member, 1e-12))
+        self._read = self._read + (self._end() - self._read) * part[self.owner]
+        due, every = self._commit_at <= self.now, self.world.commit_every
+        self._committed[due] = self._read[due]
+        self._commit_at[due] = self.now + every - (self.now - self._commit_at[due]) % every
 
     def measure(self) -> None:
         """Show the group to the guard as the measuring cycle does."""
-        end, wave = self.produced(self.now), self.wave()
-        ages = np.round(self.ages(self.committed) / POLL) * POLL
-        offsets, rates = np.rint(self.committed * 1000).astype(int), self.rates * wave * 1e6
-        last = round(end * 1000)
+        offsets, last = np.rint(self._committed * 1000), round(self._end() * 1000)
         rows = [
             PartitionTraffic(
                 partition=("t", number),
-                member=self.members[owner],
+                member=_NAMES[owner],
                 serving_broker=None,
                 serving_rack=None,
                 bytes_per_second=None,
-                written_per_second=rate,
-                lag_records=max(0, last - offset),
-                lag_seconds=age if offset < last else 0.0,
-                committed=offset,
+                written_per_second=rate * _BYTES,
+                lag_records=max(0, last - int(offset)),
+                lag_seconds=round(age / POLL) * POLL if offset < last else 0.0,
+                committed=int(offset),
             )
             for number, (owner, rate, offset, age) in enumerate(
-                zip(self.owner.tolist(), rates.tolist(), offsets.tolist(), ages.tolist(), strict=True)
+                zip(
+                    self.owner.tolist(),
+                    self.comes().tolist(),
+                    offsets.tolist(),
+                    self._ages(self._committed).tolist(),
+                    strict=True,
+                )
             )
         ]
         group = GroupTraffic(
             group="g",
             kind="classic",
             state="Stable",
-            members=self._observed(),
+            members=self._members(),
             partitions=rows,
-            paces=self.paces.measured("g", rows, now=self.now, poll_seconds=POLL),
+            paces=self._paces.measured("g", rows, now=self.now, poll_seconds=POLL),
         )
-        self.guard.take(Published(snapshot=TrafficSnapshot(groups=(group,)), totals=MappingProxyType({})))
+        self._guard.take(Published(snapshot=TrafficSnapshot(groups=(group,)), totals=MappingProxyType({})))
 
-    def _observed(self) -> tuple[ObservedMember, ...]:
+    def lead(self, seen: Seen) -> None:
+        """Decide, and rebalance where that is decided."""
+        weights = self._guard.weights("g")
+        if self._planned_for[0] is not weights or self._planned_for[1] is not self.owner:
+            self._planned_for = weights, self.owner
+            self._plan, learned = self._planned()
+            self._condition = GroupCondition(
+                present=self._plan.before,
+                possible=self._plan.after,
+                partitions_changed=False,
+                withheld=0,
+                rounds=0,
+                changes=None,
+                pause_seconds=_PAUSE,
+                greatest_loads=self._plan.greatest_loads if learned else None,
+            )
+        condition = replace(self._condition, growing=self._guard.growing("g"))
+        self._policy, decision = decide(self._policy, condition, self.now, self.now, PolicyRules())
+        if decision.action is Action.REBALANCE:
+            seen.rebalances.append((self.now, decision.reason.value))
+            moved = self._plan.final != self.owner
+            self._committed[moved], self._commit_at[moved] = self._read[moved], self.now
+            self.owner = self._plan.final
+
+    def _end(self) -> float:
+        return float(np.interp(self.now, self._times, self._produced))
+
+    def _ages(self, position: FloatArray) -> FloatArray:
+        ages: FloatArray = np.maximum(0.0, self.now - np.interp(position, self._produced, self._times))
+        return ages
+
+    def _members(self) -> tuple[ObservedMember, ...]:
         return tuple(
             ObservedMember(
                 id=name,
@@ -212,67 +246,29 @@ class _Day:
                 client_host="",
                 sessions=True,
             )
-            for index, (name, rack) in enumerate(zip(self.members, RACKS, strict=True))
+            for index, (name, rack) in enumerate(zip(_NAMES, RACKS, strict=True))
         )
 
-    def _plan(self) -> tuple[Plan, bool]:
-        weights = self.guard.weights("g")
+    def _planned(self) -> tuple[Plan, bool]:
+        weights = self._guard.weights("g")
         learned = weights is not None and bool(weights.capacities)
-        mode = _MODE
-        if learned:
-            from dataclasses import replace
-
-            mode = replace(_MODE, options=replace(_MODE.options, full_load=FULL_LOAD))
-        return make_plan(problem_of(self._observed(), self.cluster, mode, weights=weights), mode), learned
-
-    def lead(self, seen: Seen) -> None:
-        """Decide, and rebalance where that is decided."""
-        growing, weights = self.guard.growing("g"), self.guard.weights("g")
-        if self.known is None or self.known[0] is not weights or self.known[1] is not self.owner:
-            self.plan, learned = self._plan()
-            self.known = (weights, self.owner)
-            self.condition = GroupCondition(
-                present=self.plan.before,
-                possible=self.plan.after,
-                partitions_changed=False,
-                withheld=0,
-                rounds=0,
-                changes=None,
-                pause_seconds=_PAUSE,
-                greatest_loads=self.plan.greatest_loads if learned else None,
-            )
-        from dataclasses import replace
-
-        assert self.plan is not None and self.condition is not None
-        condition = replace(self.condition, growing=growing)
-        self.policy, decision = decide(self.policy, condition, self.now, self.now, PolicyRules())
-        if decision.action is Action.REBALANCE:
-            seen.rebalances.append((self.now, decision.reason.value))
-            moved = self.plan.final != self.owner
-            self.commit_at[moved] = self.now
-            self.committed[moved] = self.position[moved]
-            self.owner = self.plan.final
-        elif decision.action is Action.SUPPRESS:
-            seen.refused.add(decision.reason.value)
+        mode = _BY_CAPACITY if learned else _MODE
+        return make_plan(problem_of(self._members(), self._cluster, mode, weights=weights), mode), learned
 
 
-def live_through(world: World, *, limit: float = LIMIT, seconds: float = DAY) -> Seen:
+def live_through(world: World, *, limit: float = LIMIT) -> Seen:
     """Live through a day of a world with the guard at this limit; 0: without it."""
     day, seen = _Day(world, limit=limit), Seen()
-    racks = np.array([sorted(set(one)) for one in world.replicas], dtype=object)
-    near = np.array([["abc".index(rack) in one for rack in RACKS] for one in world.replicas])
-    del racks
-    waits = 0.0
-    while day.now < seconds:
-        day.read(POLL)
+    waits, each = 0.0, np.arange(PARTITIONS)
+    while day.now < DAY:
+        day.pass_(POLL)
         day.measure()
         day.lead(seen)
-        comes, reads = float(day.rates.sum()) * day.wave(), float(day.capacity().sum())
-        waits = max(0.0, waits + (comes - reads * 0.92) * POLL)
-        here = day.rates * day.wave() * POLL
-        seen.read += float(here.sum())
-        seen.across += float(here[~near[np.arange(PARTITIONS), day.owner]].sum())
+        comes = day.comes()
+        waits = max(0.0, waits + (float(comes.sum()) - _ROOM * float(day.strength().sum())) * POLL)
+        seen.read += float(comes.sum()) * POLL
+        seen.across += float(comes[~day.near[each, day.owner]].sum()) * POLL
         if not waits:
             seen.allowed += POLL
-            seen.late += POLL * bool((day.ages(day.position) > LIMIT).any())
+            seen.late += POLL * (day.lag() > LIMIT)
     return seen

@@ -20,6 +20,7 @@ from samerack.common.weights import GroupWeights
 from samerack.events import EventLog
 from samerack.protocol.values import from_pairs
 from samerack.traffic.collect import Partition
+from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.bench import FAR, NEAR, VIEW, Bench
 from tests.unit.agent.leading.policies import MIDNIGHT
@@ -122,6 +123,16 @@ def test_members_are_balanced_by_bytes_where_the_group_is_to_be() -> None:
     uneven = Bench(cluster=NEAR, leading={"balance": "bytes"}, weigh=lambda _: weights).evaluation().condition.uneven
     assert uneven is not None
     assert list(uneven) == pytest.approx([0.8, 0.1])
+
+
+def test_members_are_balanced_by_records_where_the_group_is_to_be() -> None:
+    """All partitions have equally many bytes, and one member reads nine tenths of the records."""
+    rates = {("t", number): 1000.0 for number in range(4)}
+    records = {("t", number): 900.0 if number in {0, 1} else 100.0 for number in range(4)}
+    by_bytes = Bench(cluster=NEAR, leading={"balance": "bytes"}, weigh=lambda _: weights_of_rates(rates))
+    by_records = Bench(cluster=NEAR, leading={"balance": "records"}, weigh=lambda _: weights_of_rates(rates, records))
+    assert by_bytes.decide()[0].reason is Reason.NOTHING_TO_GAIN
+    assert by_records.decide()[0].reason is Reason.UNEVEN_LOAD
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,219 @@
+"""The lag guard takes load from members that cannot read it, where others have room, and from nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from samerack.agent.policy import Action, Reason
+from samerack.agent.policy.lag_guard import GrowingLag, LagGuard
+from samerack.cluster.racks import MemberRack
+from samerack.common.weights import GroupWeights
+from samerack.protocol.values import no_partitions
+from samerack.settings.policy import LagRules, LagSettings
+from samerack.traffic.board import Published
+from samerack.traffic.snapshot import GroupTraffic, ObservedMember, Pace, PartitionTraffic, TrafficSnapshot
+from tests import effort
+from tests.unit.agent.leading.lag_worlds import Seen, drawn, live_through
+from tests.unit.agent.leading.policies import Decisions, condition, ruled
+
+_LATE = Pace(lag_seconds=200.0, grows=True, share=0.5)
+_CATCHES_UP = Pace(lag_seconds=200.0, grows=False, share=1.5)
+_GROWING = GrowingLag(seconds=200.0, growth=0.5, members=("m1",))
+_LONGER = 24
+
+
+class _Guarded:
+    """A group of three members with one partition each, and its guard."""
+
+    def __init__(self, *, limit: float = 60.0, **rules: float) -> None:
+        self.now = 0.0
+        self.base: GroupWeights | None = GroupWeights({"t": (1, 1, 1)})
+        settings = LagSettings(groups={"orders-*": LagRules(max_seconds=limit, **rules)})
+        self.guard = LagGuard(settings, weigh=lambda _: self.base, leads="orders-eu".__eq__, clock=lambda: self.now)
+
+    def passes(
+        self,
+        seconds: float = 0.0,
+        paces: Mapping[str, Pace] | None = None,
+        *,
+        records: float = 0.0,
+        rates: tuple[float | None, ...] = (100.0, 100.0, 100.0),
+    ) -> GroupWeights | None:
+        """Return what the group is planned by after some time, in which it had these paces by member id."""
+        self.now += seconds
+        members = tuple(
+            ObservedMember(
+                id=f"m{number}",
+                instance_id=None,
+                rack=MemberRack(rack="a", source="subscription", fetches_with_rack=True),
+                topics=frozenset({"t"}),
+                owned=no_partitions(),
+                client_host="",
+                sessions=True,
+            )
+            for number in range(len(rates))
+        )
+        partitions = tuple(
+            PartitionTraffic(
+                partition=("t", number),
+                member=f"m{number}",
+                serving_broker=None,
+                serving_rack=None,
+                bytes_per_second=None,
+                written_per_second=rate,
+                lag_records=0,
+                committed=1,
+            )
+            for number, rate in enumerate(rates)
+        )
+        group = GroupTraffic(
+            group="orders-eu",
+            kind="classic",
+            state="Stable",
+            members=members,
+            partitions=partitions,
+            paces=paces or {},
+            record_rates={one.partition: records for one in partitions} if records else {},
+        )
+        self.guard.take(Published(snapshot=TrafficSnapshot(groups=(group,)), totals=MappingProxyType({})))
+        return self.guard.weights("orders-eu")
+
+
+def test_members_get_what_they_can_read() -> None:
+    """The late one half of its load; the others are taken to read a quarter more than is usual."""
+    case = _Guarded()
+    assert case.passes() is case.base
+    known = case.passes(5.0, {"m1": _LATE})
+    assert known is not None
+    assert known == case.base
+    assert known.capacities == pytest.approx({"m0": 125.0, "m1": 50.0, "m2": 125.0})
+    assert case.guard.growing("orders-eu") == _GROWING
+    assert case.passes(5.0, {"m1": replace(_LATE, share=0.52)}) is known  # about the same
+    assert case.passes(5.0) is known
+    assert case.guard.growing("orders-eu") is None
+    case.base = None
+    without = case.guard.weights("orders-eu")
+    assert without is not None
+    assert (dict(without), without.capacities) == ({}, known.capacities)
+
+
+@pytest.mark.parametrize(
+    "paces",
+    [
+        {"m1": replace(_LATE, lag_seconds=50.0)},
+        {"m1": replace(_LATE, share=None)},
+        {"m1": replace(_LATE, grows=False, share=1.5)},
+        dict.fromkeys(("m0", "m1", "m2"), _CATCHES_UP),
+    ],
+    ids=["within the limit", "pace unknown", "one that catches up soon", "all catch up"],
+)
+def test_nothing_is_taken_from_others(paces: Mapping[str, Pace]) -> None:
+    """Only lag beyond the limit that grows counts."""
+    case = _Guarded()
+    case.passes()
+    assert case.passes(5.0, paces) is case.base
+    assert case.guard.growing("orders-eu") is None
+
+
+def test_nothing_is_known_of_unknown_loads() -> None:
+    """A member whose load is not known cannot be planned by it."""
+    case = _Guarded()
+    case.passes()
+    assert case.passes(5.0, {"m1": _LATE}, rates=(100.0, 100.0, None)) is case.base
+
+
+def test_by_default_plans_stay_as_they_are() -> None:
+    """Without a limit the guard learns, and changes nothing; it never does in groups that the agent does not lead."""
+    case = _Guarded(limit=0.0)
+    case.passes()
+    assert case.passes(5.0, {"m1": _LATE}) is case.base
+    assert case.guard.capacity("orders-eu") == 100.0
+    assert case.guard.capacity("others") is None
+
+
+def test_it_gives_up_when_all_have_kept_up_for_long_enough() -> None:
+    """After `lag.calm_seconds`; who falls behind soon after that keeps the plan for a day."""
+    case = _Guarded(calm_seconds=600.0)
+    case.passes()
+    assert case.passes(5.0, {"m1": _LATE}) is not case.base
+    assert case.passes(590.0, {"m1": replace(_CATCHES_UP, lag_seconds=40.0)}) is not case.base
+    assert case.passes(5.0) is not case.base
+    assert case.passes(590.0) is not case.base
+    assert case.passes(20.0) is case.base
+    assert case.passes(100.0, {"m1": _LATE}) is not case.base
+    case.passes(5.0)
+    assert case.passes(600.0) is not case.base
+    assert case.passes(600.0 * _LONGER) is case.base
+
+
+def test_a_heavy_partition_hides_nothing() -> None:
+    """What no member can read is cut, so that the others' loads are balanced beside it."""
+    case = _Guarded()
+    case.passes(rates=(100.0, 100.0, 1000.0))
+    known = case.passes(5.0, {"m2": _LATE}, rates=(100.0, 100.0, 1000.0))
+    assert known is not None
+    assert max(known.loads["t"]) < known.capacities["m2"]
+
+
+def test_records_and_bytes_are_not_mixed() -> None:
+    """What was learned in bytes is forgotten where members are balanced by records, and no bytes are known then."""
+    case = _Guarded()
+    case.passes()
+    known = case.passes(5.0, {"m1": _LATE}, records=8.0)
+    assert known is not None
+    assert known.capacities["m1"] == 4.0
+    assert case.guard.capacity("orders-eu") is None
+
+
+def test_a_rebalance_ends_lag_where_there_is_room() -> None:
+    """Within windows, budgets and pauses; in mode propose it is proposed."""
+    late = replace(condition(7, 7), growing=_GROWING, greatest_loads=(2.0, 0.8))
+    assert Decisions().decide(late).reason is Reason.LAG_GROWS
+    full = replace(late, greatest_loads=(2.0, 0.99))
+    decided = Decisions().decide(full)
+    assert (decided.action, decided.reason) == (Action.SUPPRESS, Reason.NO_ROOM)
+    assert Decisions().decide(replace(late, greatest_loads=(0.8, 0.8))).reason is Reason.NO_ROOM
+    slow = replace(late, growing=GrowingLag(seconds=10.0, growth=0.001, members=()), pause_seconds=12.0)
+    assert Decisions().decide(slow).reason is Reason.PAUSE_TOO_LONG
+    proposing = Decisions(rules=ruled(mode="propose"))
+    assert [proposing.decide(late).reason for _ in range(2)] == [Reason.LAG_GROWS, Reason.PROPOSED]
+
+
+def test_lag_causes_three_rebalances_a_day_at_most() -> None:
+    """The fourth is left for giving back."""
+    run = Decisions()
+    late = replace(condition(7, 7), growing=_GROWING, greatest_loads=(2.0, 0.8))
+    assert [run.decide(late, after=3600.0).action for _ in range(4)] == [Action.REBALANCE] * 3 + [Action.SUPPRESS]
+    assert run.decide(late).reason is Reason.OUT_OF_BUDGET
+    assert run.decide(late, after=22 * 3600.0).action is Action.REBALANCE
+
+
+def _check(seen: Seen, *, even: bool, part: float) -> None:
+    assert seen.late <= part * seen.allowed
+    assert len(seen.rebalances) <= (0 if even else 4)
+
+
+@pytest.mark.parametrize("seed", [0, 9, 30], ids=["even", "hot, slow and a wave", "hot and slow"])
+def test_no_member_stays_behind(seed: int) -> None:
+    """A day of a world: lag is within the limit for 99 % of the time in which the members together can keep up."""
+    world = drawn(seed)
+    _check(live_through(world), even=world.is_even, part=0.01)
+    if not world.is_even:
+        assert live_through(world, limit=0.0).late > 3600.0
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("part", range(10))
+def test_no_member_stays_behind_in_random_worlds(part: int) -> None:
+    """Commits every ten minutes show a slow member after two of them; over all worlds 99 % of the time hold too."""
+    late = allowed = 0.0
+    for seed in range(100 + 20 * part, 100 + 20 * part + effort.of(20, minimum=2)):
+        world = drawn(seed)
+        seen = live_through(world)
+        _check(seen, even=world.is_even, part=0.03)
+        late, allowed = late + seen.late, allowed + seen.allowed
+    assert late <= 0.01 * allowed
