@@ -27,6 +27,7 @@ from samerack.agent.publishing.outbox import topics_of
 from samerack.agent.streams.metrics import StreamsMetrics
 from samerack.agent.streams.reporter import StreamsBoard, StreamsReporter
 from samerack.agent.streams.service import StreamsService, client_racks
+from samerack.agent.supervisor.line import HAND_OVER_SECONDS
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller
@@ -56,10 +57,8 @@ if TYPE_CHECKING:
     from samerack.agent.publishing.publisher import Publisher
 
 STOP_SECONDS: Final = 3.0
-"""Everything must have ended by then: the agent promises to stop within five seconds of SIGTERM, and librdkafka takes
-one second to close."""
-_HAND_OVER_SECONDS: Final = STOP_SECONDS / 2
-"""How long a stopping agent leads until the next one has taken over; other services end after the memberships."""
+"""Everything must have ended by then, or within half of it after the last group was handed over: an agent without a
+successor promises to stop within five seconds of SIGTERM, and librdkafka takes one second to close."""
 _LAST_POLL_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 0.5
 """Between two polls of racks and replicas."""
@@ -128,6 +127,8 @@ class AgentParts:
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
         for group in named(settings):
             self.led.add(group)
+        if self.election is not None:
+            self.election.hands_over = self.led.hands_over
         self.finder: GroupFinder | None = None
         if any(map(is_pattern, settings.groups)):
             wire = Wire(for_kafka_python(settings.kafka))
@@ -213,7 +214,7 @@ class AgentParts:
                 client=self.client,
                 poller=self.poller,
                 leadership=self.leadership,
-                hand_over_seconds=_HAND_OVER_SECONDS,
+                hand_over_seconds=HAND_OVER_SECONDS,
                 empty_at=empty_at,
             )
 

@@ -149,7 +149,13 @@ class ClusterAgent:
         self.parts.led.close()
         self._ending = self.in_stopping_order()
         for service in self._ending:
-            service.stop()
+            if service is not self.parts.watch:  # `wait_handed_over` ends it
+                service.stop()
+
+    def stop_at_once(self) -> None:
+        """Leave the groups that wait to be handed over, after `stop`; any thread may ask."""
+        for leader in self.parts.led.values():
+            leader.stop_at_once()
 
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
         """Ask all services to end as `stop` does, for another process of this agent that begins at once.
@@ -166,8 +172,22 @@ class ClusterAgent:
                 isinstance(service, Election) and continued
             ):
                 service.stop_for_successor()
-            else:
+            elif isinstance(service, GroupLeader) and continued:
+                service.stop_at_once()  # the agent stays in the election: no other one is elected meanwhile
+            elif service is not self.parts.watch:
                 service.stop()
+
+    def wait_handed_over(self, deadline: float) -> float:
+        """Wait until no group waits to be handed over; return when the rest must have ended: then, or a little later.
+
+        A leader that waits for its successor plans for its group, so that it needs the watch.
+        """
+        for leader in self.parts.led.values():
+            leader.join(leader.hand_over_seconds)
+        self.parts.watch.stop()
+        if self.parts.election is not None:
+            self.parts.election.wake()  # it watches for successors no more
+        return max(deadline, time.monotonic() + STOP_SECONDS / 2)
 
     def join(self, deadline: float) -> None:
         """Wait for the services until a moment of the monotonic clock, and end what they record to."""

@@ -173,6 +173,10 @@ class LedGroups(Mapping[str, GroupLeader]):
             for leader in self._leaders.values():
                 leader.start()
 
+    def hands_over(self) -> bool:
+        """Return whether a leader that was asked to stop waits for another agent to take its group over."""
+        return any(leader.hand_over_seconds and leader.is_alive() for leader in self._leaders.values())
+
     def close(self) -> None:
         """Start no leader from now on: the agent ends."""
         with self._lock:

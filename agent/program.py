@@ -138,10 +138,15 @@ class Agent:
             self._export.start()
 
     def stop(self) -> None:
-        """Hand every group over or leave it, and end everything within STOP_SECONDS."""
+        """Hand every group over or leave it, and end everything else within STOP_SECONDS."""
         for one in self.clusters.values():
             one.stop()
         self._end()
+
+    def stop_at_once(self) -> None:
+        """Have `stop` hand nothing over from now on; any thread may ask."""
+        for one in self.clusters.values():
+            one.stop_at_once()
 
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
         """End everything as `stop` does, for another process of this agent that begins at once.
@@ -157,6 +162,8 @@ class Agent:
         if self._export is not None:
             self._export.stop()
         self.web.end()  # open connections take a second to close, which runs in parallel with the rest
+        for one in self.clusters.values():
+            deadline = one.wait_handed_over(deadline)
         for one in self.clusters.values():
             one.join(deadline)
         self.web.stop()
@@ -202,6 +209,11 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
         signal.signal(number, on_signal)
     agent = Agent(only_observing(settings) if observing else settings)
 
+    def on_lost() -> None:
+        if stop.is_set():  # the supervisor has got another signal, or has ended: nobody would leave for this process
+            agent.stop_at_once()
+        stop.set()
+
     def on_change(found: Settings) -> None:
         changed.append(found)
         stop.set()
@@ -217,7 +229,7 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
         member_ids=agent.member_ids,
         makes_progress=agent.makes_progress,
         reception=agent.reception,
-        on_lost=stop.set,
+        on_lost=on_lost,
     )
     for one in clusters if why else ():
         one.parts.events.add("worker", action="replaced", reason=why)

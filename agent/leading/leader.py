@@ -157,11 +157,27 @@ class GroupLeader(SharedService):
 
     def stop(self) -> None:
         """Ask the leader to leave the group, or to hand the membership over, and end."""
-        self._responsibility.hand_over(self._hand_over_seconds)
+        self._stop(self._hand_over_seconds if not self._stopping.is_set() else 0.0)
+
+    def stop_at_once(self) -> None:
+        """Ask the leader to leave the group and end, also while it waits for another agent."""
+        self._stop(0.0)
+
+    def _stop(self, hand_over_seconds: float) -> None:
+        self._responsibility.hand_over(hand_over_seconds)
         membership = self._membership
         if membership is not None:
-            membership.end_by(max(time.monotonic(), self._responsibility.hand_over_until))
+            membership.end_by(time.monotonic() + (self.hand_over_seconds if membership.is_static else 0.0))
         super().stop()
+
+    @property
+    def hand_over_seconds(self) -> float:
+        """How long it may still lead after `stop` until another agent has taken the membership over."""
+        return self._responsibility.hand_over_seconds
+
+    def is_due(self, pause: Rest) -> bool:
+        """Return whether to end this pause before its time; `stop` ends none while another agent takes over."""
+        return pause.may_hurry and self._wake.is_set() if self.hand_over_seconds else super().is_due(pause)
 
     @property
     def takeover(self) -> Progress:
@@ -299,11 +315,15 @@ class GroupLeader(SharedService):
             pause = max(TURN_SECONDS, self._turns.pause_seconds)
             self.reporter.failed("kafka", error, pause)
             session.recover()
-            return Rest(pause, may_hurry=False)
+            return self._rest(pause, may_hurry=False)
         self._turns.succeeded()
         if (failure := membership.take_failure()) is not None:
             self.reporter.failed("kafka", failure, pause)
-        return Rest(pause)
+        return self._rest(pause)
+
+    def _rest(self, seconds: float, *, may_hurry: bool = True) -> Rest:
+        """Return a pause; it ends when the time is over in which another agent may take the membership over."""
+        return Rest(min(seconds, self.hand_over_seconds or seconds), may_hurry=may_hurry)
 
     def _is_wanted(self) -> bool:
         """Return whether this agent is the active one for the group; end requests whose time is over."""
@@ -314,7 +334,7 @@ class GroupLeader(SharedService):
         """Return whether to leave: asked to, or stopped and not waiting for another agent to take the membership."""
         if self.operators.left and not membership.is_outside:
             return True
-        waits = membership.is_static and self._responsibility.is_handing_over()
+        waits = membership.is_static and not membership.is_outside and self.hand_over_seconds > 0
         return self._stopping.is_set() and not waits
 
     def _give_way(self) -> None:

@@ -89,13 +89,14 @@ class Responsibility:
         return True
 
     def hand_over(self, seconds: float) -> None:
-        """Stay for so long if the agent is in the group and another one would take the membership over."""
-        if self._reporter.role in INSIDE and self._leadership.has_standby(self._name):
-            self.hand_over_until = self._clock() + seconds
+        """Stay for so long at most, if the agent is in the group, so that another one can take the membership over."""
+        self.hand_over_until = self._clock() + seconds if self._reporter.role in INSIDE else 0.0
 
-    def is_handing_over(self) -> bool:
-        """Return whether the agent still waits for another one to take the membership over."""
-        return self._clock() < self.hand_over_until
+    @property
+    def hand_over_seconds(self) -> float:
+        """How long the agent still waits for another one to take the membership over, if one would; else 0."""
+        left = max(0.0, self.hand_over_until - self._clock())
+        return left if left and self._leadership.has_standby(self._name) else 0.0
 
     # fenced
 

@@ -15,6 +15,9 @@ from typing import Final
 ALIVE: Final = b"\n"
 RENEWS: Final = 75
 """Exit code of a worker whose settings have changed: the next one begins with the new settings."""
+HAND_OVER_SECONDS: Final = 5.0
+"""How long a worker that was asked to stop may lead until an elected successor has taken over: on a busy machine the
+successor needs about half of it. A session is longer, and Docker kills after ten seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

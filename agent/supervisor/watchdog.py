@@ -19,7 +19,7 @@ from functools import partial
 from types import FrameType
 from typing import Final, Protocol
 
-from samerack.agent.supervisor.line import RENEWS, MemberIdentity, SettingsInForce, WorkerStart
+from samerack.agent.supervisor.line import HAND_OVER_SECONDS, RENEWS, MemberIdentity, SettingsInForce, WorkerStart
 from samerack.agent.supervisor.worker import Worker, fork
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
@@ -34,9 +34,13 @@ _START_SECONDS: Final = 30.0
 _TURN_SECONDS: Final = 0.1
 _LATE_SECONDS: Final = 0.3
 """If the supervisor itself did not run for so long, the worker may not have run either: no proof that it hangs."""
-_STOP_SECONDS: Final = 6.0
+_STOP_SECONDS: Final = HAND_OVER_SECONDS + 3.0
 _OVERDUE_SECONDS: Final = 2.5
-"""A worker that was asked to stop and is still in groups after so long may be stuck: another process leaves them."""
+"""A silent worker that was asked to stop and is still in groups after so long is stuck: another process leaves them."""
+_LEADS_SECONDS: Final = HAND_OVER_SECONDS + 1.0
+"""The same for one that sends signs of life: until then it may lead for a successor."""
+_DOUBLED_SECONDS: Final = 0.5
+"""Programs such as timeout(1) send a signal to a process and to its group; one that comes later is another one."""
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
 _RESTART_PAUSES: Final = RetryPauses(first=1.0, most=30.0, free=2)
@@ -72,6 +76,9 @@ class Supervisor:
         self._observing = False
         self._observing_until = 0.0
         self._signal = 0
+        self._signalled_at = float("-inf")
+        self._is_urgent = False
+        """Whether another signal has followed: then nothing is handed over."""
         self._is_to_read = False
         self._known: frozenset[MemberIdentity] = frozenset()
         self._was_accepted = False
@@ -150,12 +157,16 @@ class Supervisor:
         return self._signal != 0
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
+        now = time.monotonic()
+        if not self._signalled():
+            self._signalled_at = now
+        self._is_urgent = now > self._signalled_at + _DOUBLED_SECONDS
         self._signal = number
 
     def _on_hangup(self, number: int, _: FrameType | None) -> None:
         """Have the settings read again, or end when the terminal of this process has gone."""
         if _has_lost_its_terminal():
-            self._signal = number
+            self._on_signal(number, None)
         else:
             self._is_to_read = True
 
@@ -238,12 +249,16 @@ class Supervisor:
         """Pass the signal on, and kill the worker if it does not stop; leave the groups that it has not left."""
         worker.process.terminate()
         began, asked = time.monotonic(), False
-        while worker.process.exitcode is None and time.monotonic() < began + _STOP_SECONDS:
-            time.sleep(_TURN_SECONDS / 2)
-            worker.listen()
-            if not asked and worker.member_ids and time.monotonic() > began + _OVERDUE_SECONDS:
+        while worker.process.exitcode is None and (now := time.monotonic()) < began + _STOP_SECONDS:
+            worker.silence.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
+            patience = _OVERDUE_SECONDS if worker.silence.seconds > HANG_SECONDS else _LEADS_SECONDS
+            if not asked and worker.member_ids and now > began + patience:
                 asked = True
                 self._leave(worker.member_ids, wait=False)
+            if self._is_urgent:
+                worker.hurry()
+            time.sleep(_TURN_SECONDS / 2)
+            worker.listen()
         if worker.process.exitcode is None:
             worker.kill()
             self._report("error", "killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")

@@ -27,7 +27,7 @@ def _leads_without_rebalance(scenario: Scenario, agent: AgentProcess, before: in
     assert agent.role() == "leading"
 
 
-@pytest.mark.alone  # an agent that ends leads on for 1.5 s at most, in which the next one is elected and joins
+@pytest.mark.alone  # an agent that ends leads on for five seconds at most, in which the next one is elected and joins
 @pytest.mark.promise("After SIGTERM of the agent that leads, the one that stands by leads, without a rebalance.")
 def test_sigterm_hands_over_without_a_rebalance(scenario: Scenario) -> None:
     """After SIGTERM the other agent takes over the membership, without a rebalance."""

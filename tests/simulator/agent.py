@@ -32,6 +32,7 @@ from samerack.agent.leading.membership import Hold, Membership
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
+from samerack.agent.supervisor.line import HAND_OVER_SECONDS
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import client, connections, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
@@ -49,7 +50,6 @@ from tests.simulator.process import Killed, Process, Signal
 
 GROUP: Final = "orders"
 _EPOCH: Final = 1_750_000_000.0
-_HAND_OVER_SECONDS: Final = 2.0
 _POLL_MS: Final = 500
 _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     assigning,
@@ -229,7 +229,7 @@ def build(
             client=client.SharedClient(for_kafka_python(settings.kafka)),
             poller=polling(process),
             leadership=led_by,
-            hand_over_seconds=_HAND_OVER_SECONDS,
+            hand_over_seconds=HAND_OVER_SECONDS,
         )
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)

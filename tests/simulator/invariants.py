@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from samerack.agent.policy.back_off_causes import Cause
+from samerack.agent.supervisor.line import HAND_OVER_SECONDS
 from samerack.cluster.racks import member_rack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.planning import planner
@@ -43,7 +44,7 @@ _HELD_MS: Final = 4700
 _RESERVED_MS: Final = 7000
 """Ids that no agent knows any more block a group for 6 s; it takes up to 0.5 s until a check sees it."""
 _END_MS: Final = 5000
-_HAND_OVER_MS: Final = 2000
+_HAND_OVER_MS: Final = round(HAND_OVER_SECONDS * 1000)
 _MAX_IN_REST: Final = 4
 _OF_TAKEOVERS: Final = 6  # an agent tries a takeover three times before it stops trying, and each costs two rebalances
 _LONGEST_TALE: Final = 60
@@ -339,12 +340,12 @@ class Invariants:
             agent = next(one for one in self._world.agents if one.name == name)
             if agent.is_stopped:
                 self._stopping[name] = now
-            patience = _END_MS + (_HAND_OVER_MS if self._world.election is not None else 0)
-            if not agent.wanted and agent.up and now - since > patience:
+            hand_over = _HAND_OVER_MS if self._world.election is not None else 0
+            if not agent.wanted and agent.up and now - since > _END_MS + hand_over:
                 self.fail("EndsLate", f"{name} was asked to end {(now - since) / 1000:.1f} s ago, and still runs")
             if agent.wanted:
                 del self._stopping[name]
-            elif group is not None and now > max(since, self._excused_until) + _GOODBYE_MS:
+            elif group is not None and now > max(since, self._excused_until) + _GOODBYE_MS + hand_over:
                 del self._stopping[name]
                 if self._orphans(agent):
                     self.fail("DidNotLeave", f"{name} has ended and is still in the group")

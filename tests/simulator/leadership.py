@@ -59,6 +59,8 @@ class SimulatedElection:
         self._timeline = timeline
         self._responsibility = lead(group)
         self._leaderships: dict[str, SimulatedLeadership] = {}
+        self._gone: list[SimulatedLeadership] = []
+        """Those of processes that have left, which may still wait for a successor."""
         self._verdicts: dict[str, Verdict] = {}
         self._term = 0
 
@@ -78,7 +80,9 @@ class SimulatedElection:
 
     def leave(self, identity: str) -> None:
         """Remove a process that leaves cleanly."""
-        self._leaderships.pop(identity, None)
+        leadership = self._leaderships.pop(identity, None)
+        if leadership is not None:
+            self._gone.append(leadership)
         self._timeline.after(GOODBYE_MS, self.elect)
 
     def falls_silent(self, identity: str) -> None:
@@ -105,6 +109,10 @@ class SimulatedElection:
         present = {identity: leadership for identity, leadership in self._leaderships.items() if leadership.host.alive}
         self._term += 1
         if not present:
+            for leadership in self._gone:
+                if leadership.host.alive and leadership.verdict is not None:
+                    leadership.take(leadership.verdict.model_copy(update={"with_standby": frozenset()}))
+            self._gone.clear()
             return
         holders = {name for name, verdict in self._verdicts.items() if self._responsibility in verdict.active}
         advertised = {}

@@ -8,7 +8,8 @@ fenced by another one with its identity drops all responsibilities, and waits un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -18,10 +19,11 @@ from prometheus_client.registry import Collector
 
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import ClusterClient, connect
+from samerack.cluster.group import STABLE
 from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
 from samerack.election.leadership_state import ElectionResults, Tenures
-from samerack.election.member import ROOM, UNREGISTERED_ROOM, ElectionMember
+from samerack.election.member import ROOM, UNREGISTERED_ROOM, ElectionMember, responsibilities_of
 from samerack.election.messages import Advertisement, Verdict, lead, led_by, observed_by
 from samerack.election.registry import RegistryReader
 from samerack.election.waiting import Waiting
@@ -69,6 +71,8 @@ class Election(ElectionResults, Service):
         self._waiting: Waiting | None = None
         self._registers = True
         self._has_successor = False
+        self.hands_over: Callable[[], bool] = lambda: False
+        """Whether this agent, after `stop`, still waits for another one to take a group over."""
         self._own_responsibilities = advertisement.responsibilities
 
     # called by other packages
@@ -147,6 +151,7 @@ class Election(ElectionResults, Service):
                 self._displaced = False
             if waiting.is_needed(self._stopping.wait):
                 self._take_part(client, waiting.former)
+                self._watch_successors(waiting)
             elif not self._stopping.is_set():
                 self._wait_outside(waiting)
         finally:
@@ -176,6 +181,16 @@ class Election(ElectionResults, Service):
             self._member = None
             if not self._has_successor:
                 member.leave()
+
+    def _watch_successors(self, waiting: Waiting) -> None:
+        """Watch the election that this agent has left while its groups wait for others: those in it may leave, too."""
+        while self._stopping.is_set() and not self._has_successor and self.hands_over():
+            with suppress(kafka_errors.KafkaError):
+                group = waiting.poll()
+                if group.group_state == STABLE or not group.members:  # else it does not show what they offer
+                    self._is_left_to(responsibilities_of(group))
+            self._wake.wait(_TURN_SECONDS)
+            self._wake.clear()
 
     def _may_go(self, member: ElectionMember) -> bool:
         """Return whether the election does not need this agent."""

@@ -7,7 +7,7 @@ agent had the same tenure at both: nobody counts what was read around a change o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from threading import Lock
@@ -251,6 +251,13 @@ class ElectionResults(LeadershipState):
             "elected", term=verdict.term, agents=verdict.agents, active=sorted(verdict.active), hosts=len(self.racks)
         )
         self._notify()
+
+    def _is_left_to(self, offered: Collection[str]) -> None:
+        """Record what the agents offer that are in the election after this one has left it."""
+        verdict = self._verdict
+        if verdict is not None and not verdict.with_standby <= set(offered):
+            self._verdict = verdict.model_copy(update={"with_standby": verdict.with_standby & set(offered)})
+            self._notify()
 
     def _may_succeed(self, what: str, verdict: Verdict) -> bool:
         """Return whether another agent may have had a responsibility before this election gave it to this one."""

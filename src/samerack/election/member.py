@@ -71,15 +71,20 @@ def place_for(me: Advertisement, group: DescribedGroup, *, room: int = ROOM) -> 
         return Place.OUTSIDE
     if group.group_state != STABLE:
         return Place.UNDECIDED
-    able = Counter(
-        responsibility
-        for member in group.members
-        for responsibility in set(decode_advertisement(member.member_id, member.member_metadata).responsibilities)
-    )
+    able = responsibilities_of(group)
     return (
         Place.INSIDE
         if any(able[responsibility] < CANDIDATES for responsibility in me.responsibilities)
         else Place.OUTSIDE
+    )
+
+
+def responsibilities_of(group: DescribedGroup) -> Counter[str]:
+    """Return how many agents of an election offer each responsibility; its group is stable."""
+    return Counter(
+        responsibility
+        for member in group.members
+        for responsibility in set(decode_advertisement(member.member_id, member.member_metadata).responsibilities)
     )
 
 

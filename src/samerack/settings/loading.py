@@ -158,7 +158,7 @@ _RENAMED: Final = {
 
 _REMOVED: Final = {
     "election.addresses": "the host's own addresses count",
-    "election.hand_over_seconds": "it is always 1.5 seconds",
+    "election.hand_over_seconds": "it is always five seconds at most",
     "events.most": "10,000 events are kept",
     "leading.cooperative_protocols": "cooperative-sticky alone is taken as cooperative",
     "otel.every_seconds": "set the variable OTEL_METRIC_EXPORT_INTERVAL, in milliseconds",

@@ -103,6 +103,15 @@ def test_services_stop_before_what_they_need(agent: ClusterAgent) -> None:
     assert names == ["group orders", "group payments", "election", "watch", "poller", "traffic"]
 
 
+def test_a_leader_that_hands_over_knows_the_cluster(agent: ClusterAgent) -> None:
+    """It plans for its group meanwhile, also for topics that no poll has shown before."""
+    stopping = {one.name: one._stopping for one in agent.in_stopping_order()}
+    agent.stop()
+    assert [name for name, one in stopping.items() if not one.is_set()] == ["watch"]
+    assert agent.wait_handed_over(0.0) >= time.monotonic()
+    assert stopping["watch"].is_set()
+
+
 def test_readiness_asks_for_polls_and_roles(agent: ClusterAgent, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent is ready once it has polled the cluster and is in every group, waits for consumers, or is standby."""
     monkeypatch.setattr(agent.health, "unhealthy", dict)

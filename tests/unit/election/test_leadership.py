@@ -159,6 +159,40 @@ def test_what_an_agent_measures_is_in_doubt_while_another_one_may_be_elected() -
     assert election.sure_tenures() is None
 
 
+@pytest.mark.parametrize(
+    ("groups", "polls"),
+    [
+        ([agents_group([agent("b")], stable=False), agents_group([])], 2),
+        ([agents_group([agent("b", metadata=encode(Advertisement(responsibilities=(lead("payments"),))))])], 1),
+        ([agents_group([agent("b", metadata=encode(Advertisement(responsibilities=(lead("orders"),))))])], 3),
+    ],
+    ids=["others elect and leave", "nobody else may lead it", "another one may lead it"],
+)
+def test_an_agent_that_ends_sees_whether_others_are_left_in_the_election(groups: list[Any], polls: int) -> None:
+    """It waits for a successor only while there may be one, and watches only while a group waits."""
+    settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
+    election, asked = Election(settings, advertisement=Advertisement(identity="a")), 0
+    election._reader.stop()  # nothing is to be connected
+    held = frozenset({lead("orders")})
+    election._elected(Verdict(term=3, agents=2, active=held, with_standby=held), "m")
+
+    def poll() -> Any:
+        nonlocal asked
+        asked += 1
+        election.wake()
+        return groups[min(asked, len(groups)) - 1]
+
+    waiting: Any = SimpleNamespace(poll=poll)
+    election.hands_over = lambda: asked < 3 and election.has_standby(lead("orders"))
+    election._watch_successors(waiting)
+    assert asked == 0, "it watches before it ends"
+    election.stop()
+    election._watch_successors(waiting)
+    assert asked == polls
+    assert election.has_standby(lead("orders")) == (polls == 3)
+    assert election.is_active(lead("orders")), "it leads until it has left"
+
+
 GROUPS = ("orders", "orders-eu", "payments", "reports")
 RESPONSIBILITIES = (lead("orders"), lead("payments"), observe("*"), observe("orders*"), observe("pay*"))
 

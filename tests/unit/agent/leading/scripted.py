@@ -27,8 +27,8 @@ from samerack.settings.all_settings import Settings
 from tests.unit.cluster.scripted_broker import ScriptedBroker
 
 
-def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLeader:
-    """The agent's thread for one group of that broker."""
+def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics, **given: Any) -> GroupLeader:
+    """The agent's thread for one group of that broker, with more of what a leader is given."""
     settings = Settings.model_validate({"kafka": {"bootstrap.servers": broker.address}})
     watch = ClusterWatch(  # not started: nothing is known of topics, and nothing is planned
         Wire(for_kafka_python(settings.kafka)),
@@ -56,7 +56,7 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
         metrics=metrics,
         events=EventLog(),
     )
-    return GroupLeader(parts, threads=SharedThreads(group), client=client, poller=poller)
+    return GroupLeader(parts, threads=SharedThreads(group), client=client, poller=poller, **given)
 
 
 def evaluator_of(cluster: SettledCluster | None = None) -> RebalanceEvaluator:

@@ -16,7 +16,8 @@ from unittest import mock
 import pytest
 from hypothesis import settings
 
-from tests.simulator import broker
+from samerack.agent.supervisor.line import HAND_OVER_SECONDS
+from tests.simulator import broker, leadership
 from tests.simulator.agent import simulated
 from tests.simulator.deploys import restarts_until_led
 from tests.simulator.desk import play
@@ -162,6 +163,59 @@ def test_an_agent_that_has_left_a_group_without_consumers_waits_for_nothing() ->
         world.settle()
         assert not world.agents[0].ids()
         assert not world.agents[0].waits
+
+
+# agents that hand a group over
+
+
+def _ends(*numbers: int, elected_ms: int = leadership.VERDICT_MS) -> tuple[int, bool, float]:
+    """Of two agents some are asked to stop, the one that leads first; verdicts of elections take a time.
+
+    Return how many generations that cost within the hand-over, whether an agent leads, and after how many seconds the
+    first had ended.
+    """
+    with _world(seed=1, initial_delay_ms=3000, agents=2) as world:
+        world.start_agent(0)
+        world.wait(5000)
+        world.start_agent(1)
+        world.settle()
+        for rack in RACKS:
+            world.join("java", rack)
+        world.settle()
+        group, began = world.coordinator.group, world.timeline.now
+        assert group is not None
+        before = group.generation
+        with mock.patch.object(leadership, "VERDICT_MS", elected_ms):
+            for number in numbers:
+                world.stop_agent(number)
+            while world.agents[0].up:
+                world.wait(100)
+            seconds = (world.timeline.now - began) / 1000
+            world.settle()
+        led = any(one.id == group.leader and one.client_id == AGENTS for one in group.members)
+        return group.generation - before, led, seconds
+
+
+@pytest.mark.parametrize("elected_ms", [leadership.VERDICT_MS, 2500])
+def test_an_agent_leads_until_its_successor_has_taken_over(elected_ms: int) -> None:
+    """On a busy machine that takes 2.6 s; an agent that ended after 1.5 s left the group, which rebalanced."""
+    generations, led, seconds = _ends(0, elected_ms=elected_ms)
+    assert (generations, led) == (0, True)
+    assert seconds < HAND_OVER_SECONDS
+
+
+def test_an_agent_whose_successor_is_too_late_ends() -> None:
+    """The group rebalances once when the agent leaves, and once when the successor joins it."""
+    generations, led, seconds = _ends(0, elected_ms=9000)
+    assert HAND_OVER_SECONDS <= seconds < HAND_OVER_SECONDS + 0.5
+    assert (generations > 0, led) == (True, False)
+
+
+def test_an_agent_whose_successor_ends_too_waits_for_nobody() -> None:
+    """A Deployment that is scaled to zero ends both at once: each has left the election when the other one looks."""
+    generations, led, seconds = _ends(0, 1)
+    assert (generations, led) == (1, False)
+    assert seconds < 1.0
 
 
 # groups that need nothing

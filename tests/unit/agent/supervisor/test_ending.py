@@ -12,11 +12,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
+from samerack.agent.assembly import STOP_SECONDS
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import (
     ALIVE,
+    HAND_OVER_SECONDS,
     RENEWS,
     ChangedIds,
     MemberIdentity,
@@ -28,6 +31,9 @@ from samerack.agent.supervisor.line import (
     encode_settings,
 )
 from samerack.agent.supervisor.watchdog import Supervisor
+from samerack.agent.supervisor.worker import Silence, Worker
+from samerack.settings.leading import LeadingSettings
+from tests.docs import ROOT
 from tests.unit.agent.supervisor.programs import ProcessesOfATest, source_of_a_test
 from tests.unit.waiting import LONGEST_SECONDS
 
@@ -76,22 +82,101 @@ def test_what_no_successor_can_take_up_is_left_at_once(monkeypatch: pytest.Monke
     assert supervisor._known == DEAD
 
 
-def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGTERM promises five seconds, also if the worker hangs: LeaveGroup does not wait for the worker's end."""
-    now = [100.0]
+class _Endless:
+    """A supervisor whose worker does not end, and what it does for it, in its own time."""
 
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_silent: bool) -> None:
+        self.now = 0.0
+        self.left: list[tuple[frozenset[MemberIdentity], bool]] = []
+        self.left_at: list[float] = []
+        self.hurried_at: list[float] = []
+        self.signals: list[float] = []
+        self._supervisor = Supervisor(ProcessesOfATest())
+        silence = Silence(None, now=0.0)
+        self._worker: Any = SimpleNamespace(
+            member_ids=SUCCESSOR,
+            process=SimpleNamespace(exitcode=None, terminate=lambda: None),
+            listen=(lambda: None) if is_silent else silence.end,
+            hurry=lambda: self.hurried_at.append(self.now),
+            kill=lambda: None,
+            silence=silence,
+        )
+        monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep))
+        monkeypatch.setattr(self._supervisor, "_leave", self._leave)
+        monkeypatch.setattr(self._supervisor, "_report", lambda *_, **__: None)
 
-    monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    supervisor = Supervisor(ProcessesOfATest())
-    asked: list[tuple[frozenset[MemberIdentity], bool, float]] = []
-    monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait, now[0] - 100)))
-    process = SimpleNamespace(exitcode=None, terminate=lambda: None)
-    worker: Any = SimpleNamespace(member_ids=SUCCESSOR, process=process, listen=lambda: None, kill=lambda: None)
-    supervisor._stop(worker)
-    assert [(gone, wait) for gone, wait, _ in asked] == [(SUCCESSOR, False), (SUCCESSOR, True)]
-    assert asked[0][2] < 5.0 - watchdog._TURN_SECONDS
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+        while self.signals and self.signals[0] <= self.now:
+            self.signals.pop(0)
+            self._supervisor._on_signal(15, None)
+
+    def _leave(self, gone: frozenset[MemberIdentity], *, wait: bool) -> None:
+        self.left.append((gone, wait))
+        self.left_at.append(self.now)
+
+    def stop(self, *signals: float) -> None:
+        """Pass a signal on to the worker; further ones come at these times."""
+        self._supervisor._on_signal(15, None)
+        self.signals = [*signals]
+        self._supervisor._stop(self._worker)
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(
+    monkeypatch: pytest.MonkeyPatch, *, is_silent: bool
+) -> None:
+    """SIGTERM promises five seconds, also if the worker hangs: LeaveGroup does not wait for the worker's end.
+
+    One that sends signs of life may lead for its successor meanwhile, which would be over if its groups were left.
+    """
+    worker = _Endless(monkeypatch, is_silent=is_silent)
+    worker.stop()
+    assert worker.left == [(SUCCESSOR, False), (SUCCESSOR, True)]
+    if is_silent:
+        assert worker.left_at[0] < 5.0 - watchdog._TURN_SECONDS
+    else:
+        assert HAND_OVER_SECONDS + STOP_SECONDS / 2 > worker.left_at[0] > HAND_OVER_SECONDS
+    assert worker.hurried_at == []
+
+
+def test_another_signal_ends_the_hand_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sends SIGTERM again, or presses Ctrl-C again, does not want to wait; timeout(1) sends it twice at once."""
+    worker = _Endless(monkeypatch, is_silent=False)
+    worker.stop(0.1, 1.0)
+    assert worker.hurried_at[0] == pytest.approx(1.0, abs=watchdog._TURN_SECONDS)
+
+
+def test_there_is_time_for_a_hand_over() -> None:
+    """The worker ends before it is killed; Docker kills after ten seconds, and a hung member's session is longer."""
+    values = yaml.safe_load((ROOT / "helm/samerack/values.yaml").read_text(encoding="utf-8"))
+    assert HAND_OVER_SECONDS + STOP_SECONDS / 2 < watchdog._STOP_SECONDS < 10.0
+    assert values["terminationGracePeriodSeconds"] > watchdog._STOP_SECONDS + watchdog._LEAVE_SECONDS
+    assert LeadingSettings().session_timeout_seconds > watchdog._STOP_SECONDS
+
+
+def test_a_worker_hurries_when_its_socket_is_shut_down() -> None:
+    """Another SIGTERM would mean nothing: a service manager may send the first to both processes."""
+    ours, theirs = socket.socketpair()
+    worker = Worker.__new__(Worker)
+    worker._line = ours
+    lost = threading.Event()
+    with ours, theirs:
+        lifeline = Lifeline(
+            theirs,
+            settings=lambda: IN_FORCE,
+            member_ids=lambda: SUCCESSOR,
+            makes_progress=lambda: True,
+            reception=lambda: "",
+            on_lost=lost.set,
+        )
+        lifeline.start()
+        for _ in range(2):
+            worker.hurry()
+        assert lost.wait(LONGEST_SECONDS)
+        lifeline.join()
+        lifeline.send()  # the supervisor still hears which groups it is in
+        assert b"samerack-2" in ours.recv(65_536)
 
 
 _PROGRAM = """
