@@ -47,6 +47,7 @@ from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import path_of, writer_of
 from samerack.events.history import TrafficHistory
 from samerack.events.rebalance_tracker import RebalanceTracker
+from samerack.reporting.wanted import WantedMembers
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import price_table
 from samerack.traffic.board import TrafficBoard
@@ -122,6 +123,9 @@ class AgentParts:
             clock=time.monotonic,
         )
         self.traffic.listen(self.guard.take)
+        self.wanted = WantedMembers(prices=self.prices, roles=self.roles, capacity_of=self.guard.capacity)
+        self.metrics.registry.register(self.wanted)
+        self.traffic.listen(self.wanted.take)
         self.client = SharedClient(for_kafka_python(settings.kafka))
         self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=_WAITING_SECONDS)
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)

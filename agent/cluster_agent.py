@@ -103,6 +103,7 @@ class ClusterAgent:
                 statuses=parts.metrics.board.all,
                 streams=parts.streams.board.all if parts.streams is not None else tuple,
                 notes=self.health.notes,
+                wanted=parts.wanted.of,
             ),
             *web_requests.routes(parts.led),
             *(web_api.streams_routes(parts.streams) if parts.streams is not None else ()),

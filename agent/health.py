@@ -14,6 +14,7 @@ from samerack.agent.assembly import AgentParts
 from samerack.agent.group_status import FENCED, FOLLOWING, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.led_groups import named
 from samerack.common.service import Service
+from samerack.reporting.wanted import JSON
 from samerack.traffic.snapshot import Gap
 
 _STALE_SECONDS: Final = 30.0
@@ -77,8 +78,11 @@ class Health:
         return not any(leader.is_overdue() for leader in self._parts.led.values())
 
     def status(self) -> dict[str, Any]:
-        """Return what the brokers support; of each group the agent's role, what prevents a better one, and a pause."""
-        troubles = self._troubles()
+        """Return what the brokers support; of each group the agent's role, what prevents a better one, and a pause.
+
+        Where they are known, also how many members it needs in which rack.
+        """
+        troubles, wanted = self._troubles(), self._parts.wanted.all()
         groups = [
             {
                 "group": one.group,
@@ -86,6 +90,7 @@ class Health:
                 "state": one.state,
                 "trouble": troubles.get(one.group) or one.why,
                 "paused": one.paused,
+                "members_wanted": JSON.dump_python(wanted.get(one.group), mode="json"),
             }
             for one in self._parts.metrics.board.all()
         ]

@@ -68,6 +68,7 @@ class _Group:
         by_records: whether loads are of records, as long as members are balanced by them, or of bytes.
         kept: the largest load that each member has kept up with lately, by `member_key`.
         learned: what each member read while it was behind, the last time.
+        strongest: the largest of these, also when all have caught up; 0 if none was ever behind.
         growing: lag beyond the limit.
         weights: loads and capacities that plans go by; None while the guard rests.
         combined: weights of partitions, and these with loads and capacities.
@@ -80,6 +81,7 @@ class _Group:
     by_records: bool = False
     kept: dict[str, float] = field(default_factory=dict)
     learned: dict[str, float] = field(default_factory=dict)
+    strongest: float = 0.0
     growing: GrowingLag | None = None
     weights: GroupWeights | None = None
     combined: tuple[GroupWeights | None, GroupWeights | None] = (None, None)
@@ -128,14 +130,15 @@ class LagGuard:
         return None if known is None else known.growing
 
     def capacity(self, group: str) -> float | None:
-        """Return what a usual member of the group can read, in bytes per second; None if that is not known.
+        """Return what a member of the group can read, in bytes per second; None if that is not known.
 
-        It is the largest that was seen of any: at least so much can be expected of a member in good order.
+        It is the largest that members read when they were behind last. What they keep up with says too little: they
+        might read more, and while none was behind, or only a weak one, nothing is known.
         """
         known = self._groups.get(group)
-        if known is None or known.by_records:
+        if known is None or known.by_records or known.strongest < max(known.kept.values(), default=0.0):
             return None
-        return max((*known.kept.values(), *known.learned.values()), default=None)
+        return known.strongest or None
 
     def take(self, published: Published) -> None:
         """Take what was measured; `published` is a snapshot of all groups."""
@@ -151,7 +154,7 @@ class LagGuard:
         rules, rates = self._settings.of(group.group), group.record_rates if by_records else group.long_run_rates
         if known.by_records != by_records:
             known.by_records, known.weights = by_records, None
-            known.kept, known.learned = {}, {}
+            known.kept, known.learned, known.strongest = {}, {}, 0.0
         loads = _loads(group, rates)
         slow = {key: pace for key, member in _ids(group).items() if (pace := group.paces.get(member)) is not None}
         fades = exp((known.seen - now) / _KEPT_SECONDS)
@@ -164,6 +167,7 @@ class LagGuard:
             if pace.share is not None and key in loads:
                 reads = pace.share * loads[key]  # while it catches up, at least: some of its partitions may have
                 known.learned[key] = reads if pace.share < 1.0 else max(reads, known.learned.get(key, 0.0))
+        known.strongest = max(known.learned.values(), default=known.strongest)
         alone = 2 * len(slow) <= len(loads)
         late = {
             key: pace

@@ -29,6 +29,7 @@ from samerack.reporting.bill import missing
 from samerack.reporting.group_lag import group_lag
 from samerack.reporting.report import PairCost, Report
 from samerack.reporting.report_service import ReportService
+from samerack.reporting.wanted import MembersWanted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -176,8 +177,9 @@ def routes(
     statuses: Callable[[], Iterable[GroupStatus]] = tuple,
     streams: Callable[[], tuple[StreamsStatus, ...]] = tuple,
     notes: Callable[[], Mapping[str, str]] = dict,
+    wanted: Callable[[str], MembersWanted | None] = lambda _group: None,
 ) -> list[Route]:
-    """Return the routes of the page; `notes` is what the agent waits for, and why."""
+    """Return the routes of the page; `notes` is what the agent waits for, and why, `wanted` the members of a group."""
 
     def index(request: Request) -> Response:
         report, verdict = reports.report(), reports.verdict()
@@ -234,6 +236,7 @@ def routes(
                 reads=found.bytes_per_second,
                 is_lower_bound=bool(found.unknown_bytes),
             ),
+            wanted=wanted(name),
             group_status=next((status for status in statuses() if status.group == name), None),
             matrix=matrix(
                 found.pairs,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from http import HTTPStatus
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 from urllib.parse import quote
 
 import typer
@@ -27,7 +27,7 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
 from samerack.common.patterns import EVERY, exactly
 from samerack.events import EventLog
-from samerack.reporting import findings, group_lag, host_racks, report
+from samerack.reporting import findings, group_lag, host_racks, report, wanted
 from samerack.reporting.findings import Findings
 from samerack.reporting.group_lag import GroupLag
 from samerack.reporting.report import Report
@@ -197,11 +197,11 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
     return (decoded.hosts() if decoded is not None and _same_cluster(where, decoded.bootstrap) else NO_HOSTS), ""
 
 
-def agent_says(settings: Settings, group: str) -> Mapping[str, str]:
+def agent_says(settings: Settings, group: str) -> Mapping[str, Any]:
     """Return the status that a running agent of this cluster has of a group; empty if it has none, or none runs.
 
-    The values that a plan shows are `role`; `trouble`, why it does not lead the group; and `paused`, why it
-    starts no rebalance there.
+    The values that a plan shows are `role`; `trouble`, why it does not lead the group; `paused`, why it starts no
+    rebalance there; and `members_wanted`, a `MembersWanted` or None.
     """
     where = AgentPlace(settings=settings)
     try:
@@ -210,7 +210,13 @@ def agent_says(settings: Settings, group: str) -> Mapping[str, str]:
         if not _same_cluster(where, str(status.get("bootstrap", ""))):
             return {}
         return next(
-            ({name: one.get(name, "") for name in _SAID} for one in status["groups"] if one["group"] == group), {}
+            (
+                {name: one.get(name, "") for name in _SAID}
+                | {"members_wanted": wanted.JSON.validate_python(one.get("members_wanted"))}
+                for one in status["groups"]
+                if one["group"] == group
+            ),
+            {},
         )
     except (AgentError, ValueError, KeyError, TypeError, AttributeError):
         return {}  # an agent of another version: the plan is the same without it

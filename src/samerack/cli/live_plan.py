@@ -37,6 +37,7 @@ from samerack.reporting.report import ServerAssignment
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import CURE_OF_COPARTITIONING, cure_of_uneven, members_uneven, uneven_in_words
+from samerack.reporting.wanted import MembersWanted
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import price_table
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest, topic_share
@@ -123,6 +124,7 @@ class LivePlan:
         agent_leads: when an agent leads it.
         agent_only_observes, agent_is_paused: why the running agent does so; None if it does not, or none runs.
         over_racks: None where racks are not known.
+        members_wanted: by the running agent; None where it does not know that, or none runs.
         copartitioning: None where it costs nothing to speak of.
         curve: None unless it is asked for.
     """
@@ -143,6 +145,7 @@ class LivePlan:
     copartitioning: Copartitioning | None
     warnings: tuple[str, ...]
     members: tuple[PlannedMember, ...]
+    members_wanted: MembersWanted | None = None
     curve: tuple[CurvePoint, ...] | None = None
 
 
@@ -232,6 +235,7 @@ def examine(
         ),
         present=replace(_figures(problem, problem.owner, made.before, shares[0], rates), load_above_least=now_above),
         proposed=replace(_figures(problem, made.final, made.after, shares[1], rates), load_above_least=then_above),
+        members_wanted=said.get("members_wanted"),
         copartitioning=copartitioning(made, mode, settings, group, rates) if made.assignor == "optimal" else None,
         warnings=(
             *unknown,

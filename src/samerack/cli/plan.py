@@ -188,6 +188,8 @@ def show(made: LivePlan) -> None:
     console.print(members_table(made.members, console.width))
     console.print(racks_from(made.members))
     show_racks(console, made.over_racks)
+    if made.members_wanted is not None:
+        console.print(plain(f"members wanted: {made.members_wanted.text}"))
     show_copartitioning(console, made.copartitioning)
     if now.topic_share and then.topic_share:
         shares = f"now {share_in_words(now.topic_share)}, with {assignor} {share_in_words(then.topic_share)}"

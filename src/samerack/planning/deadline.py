@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-from typing import Final
+from typing import Any, Final
 
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.problem import AssignmentError, Int32Array, Problem
@@ -52,7 +52,10 @@ def assign_in_time(
     if is_small(problem):
         return assign_timed(name, problem, options)
     reserve = min(seconds / 2, _MIN_RESERVE + _RESERVE_PER_PARTITION * len(problem.owner))
-    return _assign_in_process(name, problem, options, seconds - reserve)
+    planned: tuple[Int32Array, int] = in_process(
+        __name__, assign_timed.__name__, name, problem, options, seconds=seconds - reserve
+    )
+    return planned
 
 
 def assign_aside(
@@ -96,13 +99,17 @@ _idle: list[PickleProcess] = []
 _lock: Final = threading.Lock()
 
 
-def _assign_in_process(name: str, problem: Problem, options: Options, seconds: float) -> tuple[Int32Array, int]:
+def in_process(module: str, function: str, *arguments: Any, seconds: float) -> Any:
+    """Return what a function of a module returns in a process that is killed after these seconds.
+
+    Raises:
+        LateError: it did not return in time.
+        AssignmentError: it failed.
+    """
     with _lock:
         process = _idle.pop() if _idle else PickleProcess()
     try:
-        planned: tuple[Int32Array, int] = process.call(
-            __name__, assign_timed.__name__, name, problem, options, seconds=seconds
-        )
+        return process.call(module, function, *arguments, seconds=seconds)
     except CallError as error:
         raise AssignmentError(str(error)) from error
     except (OSError, EOFError) as error:
@@ -110,7 +117,6 @@ def _assign_in_process(name: str, problem: Problem, options: Options, seconds: f
     finally:
         with _lock:
             _idle.append(process)
-    return planned
 
 
 @atexit.register

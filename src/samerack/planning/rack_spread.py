@@ -87,11 +87,10 @@ def rack_spread(
 
     Complexity: two plans of `optimal`, one if members are spread evenly already.
     """
-    brokers = tuple(sorted({rack for rack in cluster.brokers.values() if isinstance(rack, str)}))
     read = np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of]
-    if not read.any() or (problem.member_rack == NOBODY).any() or not _racks_known(problem, cluster):
+    if not read.any() or (problem.member_rack == NOBODY).any() or not racks_known(problem, cluster):
         return None
-    even = evenly_spread(problem, brokers)
+    even = evenly_spread(problem, broker_racks(cluster))
     try:
         now = assign_aside("optimal", problem, _OPTIONS)
         then = now if np.array_equal(even.member_rack, problem.member_rack) else assign_aside("optimal", even, _OPTIONS)
@@ -109,6 +108,11 @@ def rack_spread(
         across_if_even=evaluate(even, then).known_cross_rack,
         share_if_even=share_if_even,
     )
+
+
+def broker_racks(cluster: ClusterView | SettledCluster) -> tuple[str, ...]:
+    """Return the racks of the brokers, sorted by name."""
+    return tuple(sorted({rack for rack in cluster.brokers.values() if isinstance(rack, str)}))
 
 
 def evenly_spread(problem: Problem, racks: Sequence[str]) -> Problem:
@@ -166,7 +170,7 @@ def with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
     )
 
 
-def _racks_known(problem: Problem, cluster: ClusterView | SettledCluster) -> bool:
+def racks_known(problem: Problem, cluster: ClusterView | SettledCluster) -> bool:
     """Return whether the rack of each broker with a replica of the group's topics is known."""
     placed = {
         broker

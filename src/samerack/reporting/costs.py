@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from samerack.cluster.view import ClusterView
 from samerack.common.money import PriceTable, per_month
 from samerack.common.records import LEADING
+from samerack.planning.rack_spread import broker_racks
 from samerack.reporting.baseline import own_share
 from samerack.reporting.bill import bill
 from samerack.reporting.group_lag import lag_of_group, lag_of_topic
@@ -67,11 +68,6 @@ def summed(flows: Iterable[Flow], by: Callable[[Flow], _Key]) -> dict[_Key, Sum]
     return dict(sums)
 
 
-def broker_racks(snapshot: TrafficSnapshot) -> tuple[str, ...]:
-    """Return the racks of the brokers, sorted by name."""
-    return tuple(sorted({rack for rack in snapshot.cluster.brokers.values() if isinstance(rack, str)}))
-
-
 def report(
     snapshot: TrafficSnapshot,
     prices: PriceTable,
@@ -100,7 +96,7 @@ def report(
     return Report(
         prices=prices,
         bootstrap=bootstrap,
-        racks=broker_racks(snapshot),
+        racks=broker_racks(snapshot.cluster),
         window_start=snapshot.window_start,
         window_end=snapshot.window_end,
         cycle=snapshot.cycle,

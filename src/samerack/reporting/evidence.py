@@ -21,8 +21,8 @@ from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Float
 from samerack.common.money import per_month
 from samerack.common.records import LEADING
 from samerack.planning.deadline import assign_aside
-from samerack.planning.rack_spread import with_racks
-from samerack.reporting.costs import ServedElsewhere, broker_racks, served_elsewhere
+from samerack.planning.rack_spread import broker_racks, with_racks
+from samerack.reporting.costs import ServedElsewhere, served_elsewhere
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost, Report
 from samerack.settings.leading import LeadingSettings
@@ -76,7 +76,7 @@ class Evidence:
     @property
     def racks(self) -> tuple[str, ...]:
         """The racks of the brokers."""
-        return broker_racks(self.snapshot)
+        return broker_racks(self.snapshot.cluster)
 
     @property
     def racks_complete(self) -> bool:

@@ -23,6 +23,7 @@ from samerack.events import EventLog
 from samerack.events.event_log import EventMetrics
 from samerack.reporting.findings import Code
 from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
+from samerack.reporting.wanted import WantedMembers
 from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics
 from samerack.traffic.snapshot import Family, Shares, Uncounted
 from tests.integration import metrics_page
@@ -125,6 +126,9 @@ def measured(metrics: Metrics) -> None:
     shares = Shares(present_bytes=0.25, present_partitions=0.5, optimal=0.0, optimal_by="bytes", random=2 / 3)
     read = [flow(A, A, 3 * GB), flow(A, B, GB)]
     orders = replace(group(flows=read, shares=shares, source="client-id"), not_counted={Uncounted.MOVED: 1000})
+    wanted = WantedMembers(prices=shown.prices, roles=shown.roles, capacity_of=lambda _: 1e6)
+    metrics.registry.register(wanted)
+    shown.board.listen(wanted.take)
     publish(shown.board, snapshot(orders, replication=REPLICATED))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -12,9 +13,15 @@ import pytest
 from samerack.agent.policy.requests import Wish
 from samerack.agent.program import Agent
 from samerack.cli.asking import agent_says
+from samerack.cli.plan import show
+from samerack.planning.members_wanted import RackMembers
+from samerack.reporting.wanted import MembersWanted
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
+from tests.unit.agent.measured import A, B, C, snapshot
+from tests.unit.agent.measured import group as measured
 from tests.unit.agent.values import group
+from tests.unit.cli.test_widths import planned
 from tests.unit.waiting import LONGEST_SECONDS
 
 BOOTSTRAP = "127.0.0.1:1"
@@ -75,6 +82,25 @@ def test_the_reason_of_a_request_is_the_same_everywhere(agent: Agent) -> None:
     assert (event.action, event.reason) == ("leave", "alice: moving brokers")
     sinks.operators.ask(None, seconds=None, by="", why="")
     assert "observing" in get(agent, "/readyz")
+
+
+def test_members_wanted_are_the_same_everywhere(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
+    """plan, /v1/status and metrics have the same numbers of a group that the agent leads; of another none."""
+    parts = agent.clusters[""].parts
+    parts.wanted.capacity_of = lambda _: 1e6
+    parts.led["orders"].reporter.become("leading")
+    parts.traffic.publish(snapshot(measured("orders"), measured("sinks")), ())
+    racks = tuple(RackMembers(rack=rack, members=1, wanted=1) for rack in (A, B, C))
+    wanted = agent_says(settings(agent), "orders")["members_wanted"]
+    assert wanted == MembersWanted(racks=racks, saved_dollars_per_month=None, text="each rack has as many as it needs")
+    assert agent_says(settings(agent), "sinks")["members_wanted"] is None
+    status = {one["group"]: one["members_wanted"] for one in json.loads(get(agent, "/v1/status"))["groups"]}
+    assert (status["orders"]["text"], status["sinks"]) == (wanted.text, None)
+    assert f'samerack_members_wanted{{group="orders",rack="{A}"}} 1.0' in get(agent, "/metrics")
+    assert "Members wanted: each rack has as many as it needs." in get(agent, "/group?name=orders")
+    assert "Members wanted" not in get(agent, "/group?name=sinks")
+    show(replace(planned("leaders", "leaders", "leaders"), members_wanted=wanted))
+    assert "members wanted: each rack has as many as it needs" in capsys.readouterr().out
 
 
 def test_an_agent_of_another_cluster_says_nothing(agent: Agent) -> None:

@@ -99,7 +99,7 @@ def test_the_plan_of_a_range_group_names_it(
 _KEYS = {
     *("group", "protocol", "assigned_by", "server", "assignor", "weighed_by", "agent_leads", "agent_only_observes"),
     *("agent_is_paused", "replicas_that_serve", "over_racks", "present", "proposed", "copartitioning", "warnings"),
-    "members",
+    *("members", "members_wanted"),
 }
 _FIGURES = {
     *("imbalance", "sum_of_squares", "cross_rack", "cross_rack_weight", "moved", "unassigned", "assigned_weight"),

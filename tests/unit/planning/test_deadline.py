@@ -130,7 +130,7 @@ def test_what_is_planned_in_this_process() -> None:
 def test_answer_says_that_it_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A question with too short a deadline is answered with range's plan, and the answer says so."""
     # a busy machine may kill the other process only after it has answered
-    monkeypatch.setattr(deadline, "_assign_in_process", Mock(side_effect=LateError("no plan within 0.001 s")))
+    monkeypatch.setattr(deadline, "in_process", Mock(side_effect=LateError("no plan within 0.001 s")))
     question = {
         "assignor": "sticky",
         "brokers": [{"id": 0, "rack": "a"}],
@@ -147,6 +147,6 @@ def test_a_late_plan_that_nobody_waits_for_is_an_error(monkeypatch: pytest.Monke
     """It is the same plan as for a group that waits, or none."""
     large = group(10_000, 100, weighted=True)
     assert np.array_equal(assign_aside("optimal", large), ASSIGNORS["optimal"].assign(large, DEFAULTS))
-    monkeypatch.setattr(deadline, "_assign_in_process", Mock(side_effect=LateError("no plan within 4 s")))
+    monkeypatch.setattr(deadline, "in_process", Mock(side_effect=LateError("no plan within 4 s")))
     with pytest.raises(AssignmentError, match="no plan within 4 s"):
         assign_aside("optimal", large)

@@ -131,8 +131,21 @@ def test_by_default_plans_stay_as_they_are() -> None:
     case = _Guarded(limit=0.0)
     case.passes()
     assert case.passes(5.0, {"m1": _LATE}) is case.base
-    assert case.guard.capacity("orders-eu") == 100.0
+
+
+def test_what_a_member_can_read_is_known_from_those_behind() -> None:
+    """Not from those that keep up, and not from a weak one; it stays known when all have caught up."""
+    case = _Guarded(calm_seconds=600.0)
+    case.passes()
+    assert case.guard.capacity("orders-eu") is None
     assert case.guard.capacity("others") is None
+    case.passes(5.0, {"m1": _LATE})
+    assert case.guard.capacity("orders-eu") is None
+    case.passes(5.0, dict.fromkeys(("m0", "m1", "m2"), _CATCHES_UP))
+    assert case.guard.capacity("orders-eu") == 150.0
+    case.passes(5.0)
+    case.passes(600.0)
+    assert case.guard.capacity("orders-eu") == 150.0
 
 
 def test_it_gives_up_when_all_have_kept_up_for_long_enough() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -71,7 +73,8 @@ def test_the_rules_of_the_page_are_enough(api: ApiServer) -> None:
 def manifests() -> list[Any]:
     """The examples as whole objects: containers and variables in a pod."""
     whole = []
-    for one in (*examples(), *examples("image.md")):
+    scaling = (one for one in examples("load.md") if one.get("kind") == "HorizontalPodAutoscaler")
+    for one in (*examples(), *examples("image.md"), *scaling):
         if "kind" in one:
             whole.append(one)
         elif "pod" not in one:  # settings of the agent
@@ -89,6 +92,23 @@ def manifests() -> list[Any]:
 def test_manifests_of_the_pages_are_valid(manifest: Any) -> None:
     """The manifests are validated strictly with Kubernetes' own schemas."""
     kubernetes_validate.validate(manifest, "1.34", strict=True)
+
+
+def test_keda_accepts_the_page_on_loads() -> None:
+    """The ScaledObject has the fields of KEDA's own schema, and refuses a missing series; both scale by the same."""
+    (keda,) = (one for one in examples("load.md") if one.get("kind") == "ScaledObject")
+    schema = json.loads((ROOT / "tests" / "data" / "keda" / "scaledobject.json").read_text(encoding="utf-8"))
+    jsonschema.validate(keda["spec"], schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(keda["spec"] | {"maxReplicas": 20}, schema)
+    (trigger,) = keda["spec"]["triggers"]
+    assert trigger["metadata"]["ignoreNullValues"] == "false"
+    (scaler,) = (one for one in examples("load.md") if one.get("kind") == "HorizontalPodAutoscaler")
+    metric = scaler["spec"]["metrics"][0]["external"]["metric"]
+    labels = ", ".join(f'{name}="{value}"' for name, value in metric["selector"]["matchLabels"].items())
+    assert trigger["metadata"]["query"] == f"max({metric['name']}{{{labels}}})"
+    (rule,) = next(one["externalRules"] for one in examples("load.md") if "externalRules" in one)
+    assert rule["seriesQuery"] == metric["name"]
 
 
 def test_the_agents_variables_of_the_page_are_settings() -> None:

@@ -1,0 +1,119 @@
+"""How many members the groups that the agent leads need in which rack: for metrics, API, page and `samerack plan`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pydantic import TypeAdapter
+
+from samerack.cluster.view import ClusterView
+from samerack.common import words
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.common.records import LEADING
+from samerack.planning.members_wanted import FILL, RackMembers, members_wanted
+from samerack.traffic.board import Published
+from samerack.traffic.snapshot import GroupTraffic
+
+_SECONDS: Final = 60.0
+"""The numbers of a group are computed again after this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersWanted:
+    """How many members a group needs in each rack of the brokers.
+
+    Attributes:
+        saved_dollars_per_month: what the best balanced plan of now reads across racks; None if that is not known.
+        text: the same in words.
+    """
+
+    racks: tuple[RackMembers, ...]
+    saved_dollars_per_month: float | None
+    text: str
+
+
+JSON: Final = TypeAdapter(MembersWanted | None)
+"""A group's in the JSON of `GET /v1/status`."""
+
+
+def in_words(racks: Sequence[RackMembers], saved: float | None) -> str:
+    """Return where more members are wanted, and where fewer would do; `saved` is in dollars a month."""
+    more = [f"{one.wanted - one.members} more in {one.rack}" for one in racks if one.wanted > one.members]
+    fewer = [f"{one.members - one.wanted} fewer would do in {one.rack}" for one in racks if one.wanted < one.members]
+    if more:
+        price = f", and save up to {words.monthly(saved)}" if saved else ""
+        more = [
+            f"{' and '.join(more)} would let everything be read near, with no member above {words.percent(FILL)} of "
+            f"what it can read{price}"
+        ]
+    return "; ".join([*more, *fewer]) or "each rack has as many as it needs"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WantedMembers(Collector):
+    """The numbers of all groups that the agent leads, each at most a minute old.
+
+    Attributes:
+        roles: returns the agent's role in each group.
+        capacity_of: returns the bytes per second that one member of a group can read; None if not known.
+    """
+
+    prices: PriceTable
+    roles: Callable[[], Mapping[str, str]]
+    capacity_of: Callable[[str], float | None]
+    clock: Callable[[], float] = time.monotonic
+    _known: Mapping[str, tuple[float, MembersWanted | None]] = field(default_factory=dict, init=False)
+    """By group: when it was computed, and what it was. Replaced as a whole, so that any thread may read it."""
+
+    def take(self, published: Published) -> None:
+        """Compute the numbers that are older than a minute, of one publication; on the thread that publishes."""
+        now, roles, snapshot = self.clock(), self.roles(), published.snapshot
+        led = [group for group in snapshot.groups if roles.get(group.group) == LEADING]
+        known = {group.group: self._known[group.group] for group in led if group.group in self._known}
+        for group in led:
+            if group.group not in known or now - known[group.group][0] >= _SECONDS:
+                known[group.group] = now, self._compute(group, snapshot.cluster)
+        self._known = known
+
+    def of(self, group: str) -> MembersWanted | None:
+        """Return the numbers of a group; None if they are not known, or the agent does not lead it."""
+        return self.all().get(group)
+
+    def all(self) -> dict[str, MembersWanted]:
+        """Return all numbers that are known, by group."""
+        roles = self.roles()
+        return {
+            group: wanted
+            for group, (_, wanted) in self._known.items()
+            if wanted is not None and roles.get(group) == LEADING
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauge."""
+        family = GaugeMetricFamily(
+            "samerack_members_wanted",
+            "Members with which all is read near and none is too loaded, by rack of the brokers.",
+            labels=("group", "rack"),
+        )
+        for group, wanted in sorted(self.all().items()):
+            for one in wanted.racks:
+                family.add_metric((group, one.rack), one.wanted)
+        yield family
+
+    def _compute(self, group: GroupTraffic, cluster: ClusterView) -> MembersWanted | None:
+        capacity = self.capacity_of(group.group)
+        if capacity is None or group.problem is None:
+            return None
+        rates, shares = group.long_run_rates, group.shares
+        racks = members_wanted(group.problem, cluster, rates, capacity)
+        if racks is None:
+            return None
+        saved = None
+        if shares.optimal is not None and shares.optimal_by == "bytes":
+            saved = self.prices.dollars(shares.optimal * sum(rates.values())) * SECONDS_PER_MONTH
+        return MembersWanted(racks=racks, saved_dollars_per_month=saved, text=in_words(racks, saved))
