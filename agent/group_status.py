@@ -34,7 +34,8 @@ class GroupStatus:
     `paused` is an operator's request to start no rebalance for racks or traffic in it, in words; `returned` that the
     agent follows it since it was asked to leave, and what to do.
     `first_in_order` is whether the agent leads next if the present leader leaves; `waits` is why a rebalance that would
-    save something is not made, and `waits_until` when that ends (seconds since 1970), if known.
+    save something is not made, and `waits_until` when that ends (seconds since 1970), if known. `fullest_member` is the
+    load of the fullest one as a share of what it can read, while the lag guard has the group planned by that.
     """
 
     group: str
@@ -48,6 +49,7 @@ class GroupStatus:
     cross_rack: int | None = None
     possible_cross_rack: int | None = None
     load_above_least: float | None = None
+    fullest_member: float | None = None
     budget: float | None = None
     mode: str = ""
     waits: str = ""

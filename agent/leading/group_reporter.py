@@ -376,6 +376,9 @@ class GroupReporter:
                 load_above_least=condition.uneven[0]
                 if condition is not None and condition.uneven is not None
                 else None,
+                fullest_member=condition.greatest_loads[0]
+                if condition is not None and condition.greatest_loads
+                else None,
                 budget=evaluator.tokens,
                 mode=evaluator.mode,
                 waits=decision.reason.value if decision is not None and waits else "",

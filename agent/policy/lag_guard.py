@@ -34,9 +34,9 @@ _KEPT_SECONDS: Final = 86_400.0
 _LIKE: Final = 0.1
 """Capacities that differ by less than this part from those in use are no reason to plan anew."""
 _RELAPSE: Final = 6.0
-"""Who falls behind within so many times `lag.calm_seconds` after the guard has given up needs it for longer ..."""
+"""Who falls behind within so many times `lag.keep_seconds` after the guard has given up needs it for longer ..."""
 _LONGER: Final = 24.0
-"""... for so many times `lag.calm_seconds`."""
+"""... for so many times `lag.keep_seconds`."""
 _CATCH_UP_SECONDS: Final = 600.0
 """What waits is to be read within this time, as far as there is room."""
 _CATCHING_UP_SECONDS: Final = 3600.0
@@ -177,13 +177,13 @@ class LagGuard:
         known.growing = _growing(late) if late else None
         if late:
             waiting = {one.partition: late[key].lag_seconds for key, one in _owned(group) if key in late}
-            _plan_anew(known, rates, waiting, calm_seconds=rules.calm_seconds, now=now)
+            _plan_anew(known, rates, waiting, keep_seconds=rules.keep_seconds, now=now)
         if any(pace.lag_seconds > rules.max_seconds / 2 for pace in slow.values()):
             known.quiet_since = None
         elif known.quiet_since is None:
             known.quiet_since = now
-        calm = rules.calm_seconds * (_LONGER if known.relapsed else 1.0)
-        if known.weights is not None and known.quiet_since is not None and now - known.quiet_since >= calm:
+        keep = rules.keep_seconds * (_LONGER if known.relapsed else 1.0)
+        if known.weights is not None and known.quiet_since is not None and now - known.quiet_since >= keep:
             known.weights, known.gave_up = None, now
             known.learned.clear()
 
@@ -204,7 +204,7 @@ def _growing(late: Mapping[str, Pace]) -> GrowingLag:
 
 
 def _plan_anew(
-    known: _Group, rates: _Rates, waiting: Mapping[Partition, float], *, calm_seconds: float, now: float
+    known: _Group, rates: _Rates, waiting: Mapping[Partition, float], *, keep_seconds: float, now: float
 ) -> None:
     """Have the group planned by what is known of its members now, unless it is already."""
     usual = _MORE * median(known.kept.values())
@@ -214,7 +214,7 @@ def _plan_anew(
         if (capacity := known.learned.get(key) or max(usual, _LITTLE_MORE * kept)) > 0
     }
     if known.weights is None:
-        known.relapsed = now - known.gave_up < _RELAPSE * calm_seconds
+        known.relapsed = now - known.gave_up < _RELAPSE * keep_seconds
     elif _alike(capacities, known.weights.capacities):
         return
     known.weights = GroupWeights({}, loads_of(_to_read(rates, waiting, capacities.values())), capacities)

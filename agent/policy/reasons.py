@@ -94,7 +94,7 @@ TRIGGERS: Final[Mapping[Reason, Trigger]] = {
     Reason.MEMBERS_RACKS_CHANGED: Trigger("members' known racks have changed", lambda changes: bool(changes.members)),
     Reason.CHEAPER_PLAN: Trigger(
         "none of these: the agent has started since the current plan was made, that plan was the fall-back's, or all "
-        "members have kept up for `lag.calm_seconds`",
+        "members have kept up for `lag.keep_seconds`",
         lambda _: True,
     ),
     Reason.UNEVEN_LOAD: Trigger(
@@ -123,7 +123,7 @@ REFUSALS: Final[Mapping[Reason, Refusal]] = {
         "no rebalance is triggered for the lag that grows, because no member has room for more",
     ),
     Reason.PAUSE_TOO_LONG: Refusal(
-        "the group's last rebalances paused it for longer than `policy.max_pause_seconds`",
+        "the last rebalances paused the group for longer than `policy.max_pause_seconds`, or than the lag one would end",
         "no rebalance is triggered, because it would pause the group for too long",
     ),
     Reason.TOPIC_DELETED: Refusal(
@@ -141,7 +141,7 @@ REFUSALS: Final[Mapping[Reason, Refusal]] = {
         "no rebalance is triggered, because the last ones brought too little",
     ),
     Reason.OUT_OF_BUDGET: Refusal(
-        "one more comes every `policy.refill_seconds`",
+        "one more comes every `policy.refill_seconds`; for `lag-grows` there are three a day",
         "a rebalance waits for the budget to refill",
     ),
     Reason.HOURLY_CAP: Refusal(

@@ -40,6 +40,7 @@ POLICY: Final = (
     "saved_bytes_per_second",
     "saved_dollars_per_day",
     "load_above_least",
+    "fullest_member",
 )
 """The fields of a group's status that show whether and when the agent rebalances it."""
 MAX_QUESTION_BYTES: Final = 64 * 1024 * 1024

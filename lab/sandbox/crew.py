@@ -7,7 +7,7 @@ verified.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -35,10 +35,11 @@ Topics = Mapping[str, Sequence[Sequence[int]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """One place in the group: the client and its rack."""
+    """One place in the group: the client and its rack; `label` is a part of its name."""
 
     client: str
     rack: str
+    label: str = ""
 
     @property
     def sends_rack(self) -> bool:
@@ -48,7 +49,7 @@ class Post:
     @property
     def name(self) -> str:
         """Its client id; the agent's settings map it to the rack where the client does not send one."""
-        return f"{self.client}-{self.rack}"
+        return "-".join(filter(None, (self.client, self.label, self.rack)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +252,7 @@ def running(  # noqa: PLR0913 - one parameter for each part of a group
     brokers: str = "",
     members: str,
     properties: Mapping[str, str] | None = None,
+    records: Callable[[str, int], int] = lambda _topic, _partition: 1,
 ) -> Iterator[tuple[Cluster, Admin, Crew]]:
     """Run three brokers and a group with load within the context; `brokers` and `members` say what is special."""
     with three_brokers(story.report, note=brokers) as (cluster, admin):
@@ -258,7 +260,8 @@ def running(  # noqa: PLR0913 - one parameter for each part of a group
             admin.create_topic(topic, assignment)
         story.report(f"topics: {', '.join(f'{topic} ({len(placed)} partitions)' for topic, placed in topics.items())}")
         crew = Crew(posts=posts, bootstrap=cluster.bootstrap, group=group, topics=topics, properties=properties or {})
-        with Feeder(cluster.bootstrap, {topic: len(placed) for topic, placed in topics.items()}), crew:
+        partitions = {topic: len(placed) for topic, placed in topics.items()}
+        with Feeder(cluster.bootstrap, partitions, records=records), crew:
             story.report(members)
             crew.wait_complete()
             yield cluster, admin, crew

@@ -163,6 +163,15 @@ def test_the_demo_of_the_new_protocol_shows_what_it_promises() -> None:
     assert shown["followed_seconds"] < 30
 
 
+@pytest.mark.timeout(300)
+def test_the_demo_of_members_by_load_shows_what_it_promises() -> None:
+    """`scripts/demo --load --json`: the hot partition is alone on its member, and the canary has two partitions."""
+    shown = figures_of("lab.sandbox.demo_load", seconds=280)
+    assert shown["greatest_after"] < shown["greatest_before"]
+    assert shown["across_after"] < 0.05
+    assert shown["canary_partitions"] <= 2
+
+
 @pytest.mark.timeout(400)
 def test_the_demo_of_kafka_streams_shows_what_it_promises() -> None:
     """`scripts/demo --streams --json`: sources and changelogs are read in rack, and no record is lost or doubled."""

@@ -66,12 +66,14 @@ def test_a_slow_member_gets_what_it_can_read(scenario: Scenario, tmp_path: Path,
     for one in speeds:
         one.write_text(_FAST, encoding="utf-8")
     scenario.lay_out(([1], [2], [3]) * (_MANY // 3))
-    rules: dict[str, Any] = {"lag.max_seconds": _LIMIT, "lag.calm_seconds": 60} if guarded else {}
+    rules: dict[str, Any] = (
+        {"lag.max_seconds": _LIMIT, "lag.keep_seconds": 60, "policy.min_saving": 0.02} if guarded else {}
+    )
     agent = scenario.waiting_agent(**rules)
     for speed, rack in zip(speeds, (A, B, C) * 2, strict=True):
         scenario.join("confluent", rack, assignor="cooperative-sticky", records_per_second_in=str(speed))
     scenario.wait_settled(cross_rack=0)
-    time.sleep(60)  # what members keep up with is known then
+    time.sleep(40)  # what members keep up with is known then
     speeds[0].write_text(_SLOW, encoding="utf-8")
     if not guarded:
         agent.wait(lambda: _lag(scenario) > 2 * _LIMIT, "its lag is twice the limit", timeout=300)

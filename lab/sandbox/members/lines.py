@@ -119,14 +119,14 @@ class Throttle:
         """Read the bound from this file; without one there is none."""
         self._path = Path(path) if path else None
         self._bound = float("inf")
-        self._looked = float("-inf")
+        self._checked_at = float("-inf")
         self._free_at = 0.0
 
     def waits(self) -> bool:
         """Return whether no record may be read yet; after a tenth of a second, so that heartbeats go on."""
         now = time.monotonic()
-        if self._path is not None and now - self._looked > _GATHER_SECONDS:
-            self._looked, self._bound = now, float(self._path.read_text(encoding="utf-8"))
+        if self._path is not None and now - self._checked_at > _GATHER_SECONDS:
+            self._checked_at, self._bound = now, float(self._path.read_text(encoding="utf-8"))
         if now >= self._free_at:
             return False
         time.sleep(min(self._free_at - now, _GATHER_SECONDS))

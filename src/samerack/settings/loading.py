@@ -151,7 +151,7 @@ _RENAMED: Final = {
     "publishing.groups_topic": "publishing.states_topic",
     "publishing.most_buffered_bytes": "publishing.max_buffered_bytes",
     "leading.roll_seconds": "leading.position_retry_seconds",
-    "supervisor.calm_seconds": "supervisor.restart_window_seconds",
+    "supervisor.keep_seconds": "supervisor.restart_window_seconds",
     "traffic.most_series": "traffic.max_series",
 }
 """Former names of settings; each is refused with a hint at its current name."""

@@ -106,10 +106,10 @@ class LagRules(Section):
         description="Lag in seconds above which load is taken from members whose lag grows, if others have room; 0: "
         "never.",
     )
-    calm_seconds: Seconds = Field(
+    keep_seconds: Seconds = Field(
         default=3600.0,
-        description="How long all members must have kept up before the group is planned as before. Where lag grows "
-        "again within six times that, it is 24 times as long.",
+        description="How long the plan that ended the lag is kept after all members have caught up; 24 times as long "
+        "if lag grew again within six times that.",
     )
 
 

@@ -26,6 +26,8 @@ _NOISE_POLLS: Final = 2.0
 """An age is known within the time between two polls, and the difference of two ages within twice that."""
 _FALLING: Final = 0.98
 """A member that reads at least this part of what comes does not fall behind."""
+_UNKNOWN: Final = 0.1
+"""The pace of a member is known if no more than this part of its load is of partitions whose pace is not."""
 _THINNED: Final = 4.0
 """Commits closer to each other than their age divided by this are thinned."""
 
@@ -127,7 +129,7 @@ def _share(commits: tuple[Commit, ...], poll_seconds: float) -> float | None:
     """Return the part of what was written lately that was read; None while too little is known."""
     last = commits[-1]
     first = next((one for one in reversed(commits) if last.at - one.at >= _RECENT_SECONDS), commits[0])
-    if last.at - first.at < _least_seconds(poll_seconds) or last.end <= first.end:
+    if last.at - first.at < _min_seconds(poll_seconds) or last.end <= first.end:
         return None
     return (last.committed - first.committed) / (last.end - first.end)
 
@@ -136,30 +138,33 @@ def _grows(commits: tuple[Commit, ...], poll_seconds: float) -> bool:
     """Return whether the lag at commits has grown beyond what is uncertain, and did so up to the last ones."""
     last = commits[-1]
     return last.age > min(one.age for one in commits[-3:]) and any(
-        last.at - one.at >= _least_seconds(poll_seconds)
+        last.at - one.at >= _min_seconds(poll_seconds)
         and last.age - one.age > _NOISE_POLLS * poll_seconds
         and last.committed - one.committed < _FALLING * (last.end - one.end)
         for one in commits[:-1]
     )
 
 
-def _least_seconds(poll_seconds: float) -> float:
+def _min_seconds(poll_seconds: float) -> float:
     return max(_MIN_SECONDS, _MIN_POLLS * poll_seconds)
 
 
 def _pace(owned: Iterable[PartitionTraffic], behind: Mapping[Partition, _Behind], poll_seconds: float) -> Pace:
-    """Return the pace of a member that is behind in some of its partitions; the others take all that comes."""
-    load = read = lag = 0.0
-    grows = is_known = False
+    """Return the pace of a member that is behind in some of its partitions; the others take all that comes.
+
+    It is known only with nearly all of its partitions: one whose records wait takes what others would get.
+    """
+    load = read = unknown = lag = 0.0
+    grows = False
     for one in owned:
         rate, track = one.long_run_per_second or 0.0, behind.get(one.partition)
         share: float | None = 1.0
         if track is not None:
             share = _share(track.commits, poll_seconds) if track.commits else None
-            is_known = is_known or share is not None
         if track is not None and track.commits:
             lag = max(lag, track.commits[-1].age)
             grows = grows or _grows(track.commits, poll_seconds)
-        if share is not None:
-            load, read = load + rate, read + rate * share
-    return Pace(lag_seconds=lag, grows=grows, share=read / load if load and is_known else None)
+        load, read = load + rate, read + rate * (share or 0.0)
+        unknown += rate if share is None else 0.0
+    is_known = load > 0 and unknown <= _UNKNOWN * load
+    return Pace(lag_seconds=lag, grows=grows, share=read / (load - unknown) if is_known else None)

@@ -27,7 +27,7 @@ from samerack.common.records import TrafficSample
 from samerack.settings.all_settings import Settings
 from samerack.settings.leading import LeadingSettings
 from samerack.settings.loading import load
-from samerack.settings.policy import PolicySettings
+from samerack.settings.policy import LagSettings, PolicySettings
 from tests import doc_tables
 from tests.docs import ROOT, Command, dead_links, named_tests, pages, spans, yaml_of
 
@@ -156,7 +156,7 @@ _BLOCKS: Final = re.findall(r"```yaml\n((?!apiVersion|externalRules).*?)```", _P
 def test_each_block_on_the_policy_and_on_loads_is_read(block: str) -> None:
     """Each block loads and sets something of the policy, or of the balance of groups."""
     settings: Settings = load(flags={**yaml.safe_load(block), "kafka": {"bootstrap.servers": "x"}}, environment={})
-    assert (settings.policy, settings.leading) != (PolicySettings(), LeadingSettings())
+    assert (settings.policy, settings.lag, settings.leading) != (PolicySettings(), LagSettings(), LeadingSettings())
 
 
 def test_the_description_on_the_page_of_loads_is_planned() -> None:

@@ -34,6 +34,7 @@ STATUSES = (
         breaker_open=True,
         breaker_cause="it brought 1.0 points of cross-rack share where 9.0 were predicted",
         load_above_least=0.043,
+        fullest_member=0.91,
     ),
     GroupStatus(group=NAMED_BADLY, role="leading", mode="propose", waits="proposed", breaker_open=False),
 )
@@ -155,6 +156,8 @@ def test_the_policy_shows_mode_and_what_is_waited_for(port: int) -> None:
     assert "<small>breaker-open</small>" in first
     assert [one["load_above_least"] for one in groups] == [0.043, None]
     assert "<dt>most loaded member, above the least possible</dt><dd>4.3 %</dd>" in page
+    assert [one["fullest_member"] for one in groups] == [0.91, None]
+    assert "<dt>fullest member, planned by lag</dt><dd>91 % of what it can read</dd>" in page
     assert "<small>proposes only</small>" in first
 
 

@@ -194,8 +194,8 @@ def _window(cron: str, **more: Any) -> dict[str, Any]:
         ({"policy": {"brust": 1}}, "policy.brust (from the command line): no such setting; did you mean policy.burst?"),
         ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
         (
-            {"supervisor": {"calm_seconds": 1}},
-            "supervisor.calm_seconds (from the command line): no such setting; its name is now "
+            {"supervisor": {"keep_seconds": 1}},
+            "supervisor.keep_seconds (from the command line): no such setting; its name is now "
             "supervisor.restart_window_seconds",
         ),
         (

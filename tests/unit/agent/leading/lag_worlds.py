@@ -92,7 +92,7 @@ def drawn(seed: int) -> World:
 
 
 @dataclass(kw_only=True)
-class Seen:
+class DayResult:
     """What was seen in a day, in seconds and shares of them.
 
     Attributes:
@@ -204,7 +204,7 @@ class _Day:
         )
         self._guard.take(Published(snapshot=TrafficSnapshot(groups=(group,)), totals=MappingProxyType({})))
 
-    def lead(self, seen: Seen) -> None:
+    def lead(self, seen: DayResult) -> None:
         """Decide, and rebalance where that is decided."""
         weights = self._guard.weights("g")
         if self._planned_for[0] is not weights or self._planned_for[1] is not self.owner:
@@ -256,9 +256,9 @@ class _Day:
         return make_plan(problem_of(self._members(), self._cluster, mode, weights=weights), mode), learned
 
 
-def live_through(world: World, *, limit: float = LIMIT) -> Seen:
+def live_through(world: World, *, limit: float = LIMIT) -> DayResult:
     """Live through a day of a world with the guard at this limit; 0: without it."""
-    day, seen = _Day(world, limit=limit), Seen()
+    day, seen = _Day(world, limit=limit), DayResult()
     waits, each = 0.0, np.arange(PARTITIONS)
     while day.now < DAY:
         day.pass_(POLL)

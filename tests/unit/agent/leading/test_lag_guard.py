@@ -17,7 +17,7 @@ from samerack.settings.policy import LagRules, LagSettings
 from samerack.traffic.board import Published
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, Pace, PartitionTraffic, TrafficSnapshot
 from tests import effort
-from tests.unit.agent.leading.lag_worlds import Seen, drawn, live_through
+from tests.unit.agent.leading.lag_worlds import DayResult, drawn, live_through
 from tests.unit.agent.leading.policies import Decisions, condition, ruled
 
 _LATE = Pace(lag_seconds=200.0, grows=True, share=0.5)
@@ -135,7 +135,7 @@ def test_by_default_plans_stay_as_they_are() -> None:
 
 def test_what_a_member_can_read_is_known_from_those_behind() -> None:
     """Not from those that keep up, and not from a weak one; it stays known when all have caught up."""
-    case = _Guarded(calm_seconds=600.0)
+    case = _Guarded(keep_seconds=600.0)
     case.passes()
     assert case.guard.capacity("orders-eu") is None
     assert case.guard.capacity("others") is None
@@ -149,8 +149,8 @@ def test_what_a_member_can_read_is_known_from_those_behind() -> None:
 
 
 def test_it_gives_up_when_all_have_kept_up_for_long_enough() -> None:
-    """After `lag.calm_seconds`; who falls behind soon after that keeps the plan for a day."""
-    case = _Guarded(calm_seconds=600.0)
+    """After `lag.keep_seconds`; who falls behind soon after that keeps the plan for a day."""
+    case = _Guarded(keep_seconds=600.0)
     case.passes()
     assert case.passes(5.0, {"m1": _LATE}) is not case.base
     assert case.passes(590.0, {"m1": replace(_CATCHES_UP, lag_seconds=40.0)}) is not case.base
@@ -205,7 +205,7 @@ def test_lag_causes_three_rebalances_a_day_at_most() -> None:
     assert run.decide(late, after=22 * 3600.0).action is Action.REBALANCE
 
 
-def _check(seen: Seen, *, even: bool, part: float) -> None:
+def _check(seen: DayResult, *, even: bool, part: float) -> None:
     assert seen.late <= part * seen.allowed
     assert len(seen.rebalances) <= (0 if even else 4)
 
