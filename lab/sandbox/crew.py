@@ -97,6 +97,13 @@ class Crew:
         self._former.append(member)
         self.start(post)
 
+    def stop_all(self) -> None:
+        """End all members in order."""
+        for post in list(self._members):
+            member = self._members.pop(post)
+            member.stop()
+            self._former.append(member)
+
     def processes(self) -> dict[Post, int]:
         """Return the process id of each member."""
         return {post: member.pid for post, member in self._members.items()}

@@ -14,7 +14,7 @@ from rich.table import Table
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.contract import RACK_NAMES
 from lab.sandbox.crew import Crew, Layout, Post, running
-from lab.sandbox.demo import GROUP, agent, deploy_until_led
+from lab.sandbox.demo import GROUP, agent
 from lab.sandbox.story import AsJson, Story, command, conclude, run_story, summary
 
 TOPICS: Final = {"orders": [[1, 2]] * 8 + [[2, 3]] * 8 + [[3, 1]] * 8}
@@ -46,9 +46,20 @@ def play(story: Story) -> dict[str, float]:
 def _lead(story: Story, crew: Crew, admin: Admin) -> dict[str, float]:
     where = crew.layout(admin)
     before = _measured(story, crew, where, "the group's own assignment")
-    settings = {"leading.balance": "bytes", "leading.members": [{"match": "*canary*", "max_partitions": _LIMIT}]}
+    settings = {
+        "leading.balance": "bytes",
+        "leading.balance_tolerance": 0.05,
+        "leading.members": [{"match": "*canary*", "max_partitions": _LIMIT}],
+    }
     with agent(crew.bootstrap, settings) as started:
-        deploy_until_led(story, crew, started)
+        started.wait_role("following")
+        story.report("the agent has joined; all members stop, and start again")
+        crew.stop_all()
+        started.wait_role("waiting")
+        for post in crew.posts:
+            crew.start(post)
+        crew.wait_complete()
+        started.wait_role("leading")
         story.report("the agent leads: the canary has two partitions; bytes are measured, by counts until then")
         wait_until(
             lambda: any({number for _, number in owned} == {0} for owned in crew.owned().values()),

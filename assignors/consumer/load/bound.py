@@ -30,6 +30,26 @@ def with_room(units: LoadUnits) -> LoadUnits:
     return replace(units, most=most + low)
 
 
+def as_shared(units: LoadUnits) -> LoadUnits:
+    """Return the units with what limits of partitions mean for loads, and members that are not to be without any.
+
+    A member that may have k partitions carries no more than k average ones do: else the heaviest would go to it, as it
+    cannot have many others. No member is without a unit, if there are enough for all.
+    """
+    limited = (units.most > 0) & (units.most < int(units.count.sum()))
+    average = float(units.load.sum()) / max(1, int(units.count.sum()))
+    level = lower_bound(units)
+    capacity = np.where(
+        limited & (level > 0), np.minimum(units.capacity, units.most * average / max(level, 1e-300)), units.capacity
+    )
+    patterns, of = np.unique(units.may_have, axis=1, return_inverse=True)
+    wanting = (units.most > 0) & units.may_have.any(axis=0)
+    members = np.bincount(of.ravel()[wanting], minlength=patterns.shape[1]).astype(np.float64)
+    by_kind = np.bincount(units.kind, minlength=len(units.may_have)).astype(np.float64)
+    enough = not _short(members, patterns.T, by_kind).any()
+    return replace(units, capacity=capacity, wants=wanting & enough)
+
+
 def lower_bound(units: LoadUnits) -> float:
     """Return a lower bound of the greatest relative load of any plan.
 

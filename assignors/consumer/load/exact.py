@@ -44,8 +44,8 @@ def lowest_level(units: LoadUnits, plan: Int32Array) -> Int32Array:
 
 def cheapest_plan(units: LoadUnits, plan: Int32Array, limit: float) -> Int32Array:
     """Return the plan of the least cross-rack weight, then moves, within a limit of loads; `plan` if none is better."""
-    _, over, price, moved, _ = rank(units, plan, limit)
-    if not over and not price and not moved:
+    _, over, without, price, moved, _ = rank(units, plan, limit)
+    if not over and not without and not price and not moved:
         return plan
     program = _Program(units)
     for row, capacity in zip(program.loads, units.capacity.tolist(), strict=True):
@@ -56,7 +56,10 @@ def cheapest_plan(units: LoadUnits, plan: Int32Array, limit: float) -> Int32Arra
     moves = np.where((units.home[unit] != NOBODY) & (units.home[unit] != member), units.kept[unit], 0).astype(
         np.float64
     )
-    best = program.cheapest(plan, prices) if over or price else plan
+    best: Int32Array | None = program.nobody_without(plan) if without else plan
+    if best is not None:
+        program.at_most_without(rank(units, best, limit)[2])
+        best = program.cheapest(best, prices) if over or price or without else best
     if best is None:
         return plan
     if moves.any():
@@ -87,7 +90,13 @@ class _Program:
         infinity = self.solver.infinity()
         ones = [self.solver.Constraint(1, 1) for _ in units.load]
         self.loads = [self.solver.Constraint(-infinity, infinity) for _ in units.capacity]
-        counts = [self.solver.Constraint(-infinity, float(most)) for most in units.most.tolist()]
+        counts = [
+            self.solver.Constraint(1.0 if wants else -infinity, float(most))
+            for wants, most in zip(units.wants.tolist(), units.most.tolist(), strict=True)
+        ]
+        self._without = [self.solver.BoolVar("") for _ in counts]
+        for row, without in zip(counts, self._without, strict=True):
+            row.SetCoefficient(without, 1)
         load, count = (units.load * self.scale).tolist(), units.count.tolist()
         for variable, unit, member in zip(self._has, self.unit.tolist(), self.member.tolist(), strict=True):
             ones[unit].SetCoefficient(variable, 1)
@@ -102,6 +111,15 @@ class _Program:
             objective.SetCoefficient(variable, each)
         objective.SetMinimization()
         return self.solved(plan)
+
+    def nobody_without(self, plan: Int32Array) -> Int32Array | None:
+        """Return a plan with the fewest members without units, from a plan to start with; None if none was found."""
+        self.solver.Minimize(self.solver.Sum(self._without))
+        return self.solved(plan)
+
+    def at_most_without(self, members: int) -> None:
+        """From here on no more members are without units."""
+        self.solver.Add(self.solver.Sum(self._without) <= members)
 
     def at_most(self, cost: FloatArray, value: float) -> None:
         """From here on the cost, [V] by variable, is no more than a value."""

@@ -15,6 +15,7 @@ def mended(units: LoadUnits, member: Int32Array, limit: float) -> Int32Array:
     exchange.come_near()
     exchange.go_home()
     exchange.even_out()
+    exchange.leave_none_out()
     return exchange.member
 
 
@@ -96,6 +97,19 @@ class _Exchanges:
                 )
                 self._move(int(fits[new.argmin()]), there)
                 done[[here, there]] = False
+
+    def leave_none_out(self) -> None:
+        """Give a unit that fits to each member that has none and should, from the fullest that has another."""
+        units = self._units
+        for there in np.flatnonzero(units.wants & (self._count == 0)).tolist():
+            spare = np.bincount(self.member, minlength=len(self._load)) > 1
+            fits = (units.load <= self._limit[there]) & (units.count <= units.most[there])
+            may = np.flatnonzero(fits & spare[self.member] & units.may_have[units.kind, there])
+            if len(may):
+                same = np.full(len(may), there)
+                fullest = -(self._load / units.capacity)[self.member[may]]
+                chosen = np.lexsort((fullest, self._moves(may, same), self._extra(may, same)))[0]
+                self._move(int(may[chosen]), there)
 
     def _refill(self) -> None:
         self._budget = 200_000 + 40 * len(self.member)

@@ -3,10 +3,12 @@
 Units are partitions, or bundles with `keep_copartitioned`. Objective, lexicographic:
 
 1. limits: no member has more partitions than it may,
-2. the most loaded member, relative to its capacity, is within the tolerance of the least possible,
-3. cross-rack weight,
-4. moves: partitions whose new owner is not the current one,
-5. even loads.
+2. the most loaded member, relative to its capacity, is within the tolerance of the least possible; one with a limit of
+   partitions carries no more than so many average ones,
+3. no member is without partitions, where there are enough for all,
+4. cross-rack weight,
+5. moves: partitions whose new owner is not the current one,
+6. even loads.
 
 The least possible load of the most loaded member is NP-hard to find. A plan has a proven lower bound of it (`bound`),
 and allows its members that, or the least that was found, with the tolerance on top. Within that limit a flow of loads,
@@ -24,7 +26,7 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, row_codes
 from samerack.assignors.consumer.copartition import bundle_prices, leagues_of
-from samerack.assignors.consumer.load.bound import lower_bound, with_room
+from samerack.assignors.consumer.load.bound import as_shared, lower_bound, with_room
 from samerack.assignors.consumer.load.deal import plan_within
 from samerack.assignors.consumer.load.exact import cheapest_plan, is_small, lowest_level
 from samerack.assignors.consumer.load.exchange import mended
@@ -45,6 +47,7 @@ class LoadPlan:
         bound: no plan has a lower greatest load.
         level: what the limit is based on: the bound where a plan within the tolerance of it was found, else the least
             greatest load that was found.
+        units: what was placed, with all limits of members.
         limit: the greatest load that was allowed: the tolerance above `level`, or the load to which any may be filled.
     """
 
@@ -52,6 +55,7 @@ class LoadPlan:
     bound: float
     level: float
     limit: float
+    units: LoadUnits
 
 
 def assign_by_load(problem: Problem, *, tolerance: float, full: float = 0.0, keep_copartitioned: bool) -> Int32Array:
@@ -101,11 +105,11 @@ def greatest_loads(problem: Problem, *owners: Int32Array) -> tuple[float, ...]:
 
 def place_by_load(units: LoadUnits, *, tolerance: float, full: float = 0.0) -> LoadPlan:
     """Return the plan of these units by the objective above."""
-    units = with_room(units if units.load.any() else replace(units, load=units.count.astype(np.float64)))
+    units = as_shared(with_room(units if units.load.any() else replace(units, load=units.count.astype(np.float64))))
     level = bound = lower_bound(units)
     limit = max(bound * (1.0 + tolerance), full)
     if _stays(units, limit):
-        return LoadPlan(member=units.home.copy(), bound=bound, level=bound, limit=limit)
+        return LoadPlan(member=units.home.copy(), bound=bound, level=bound, limit=limit, units=units)
     small = is_small(units)
     if small or greatest(units, best := plan_within(units, limit, even=bound)) > limit * (1 + SLACK):
         lowest = _lowest(units, bound, small=small)
@@ -115,9 +119,9 @@ def place_by_load(units: LoadUnits, *, tolerance: float, full: float = 0.0) -> L
         best = min(plans, key=lambda plan: rank(units, plan, limit))
     if small:
         best = cheapest_plan(units, best, limit)
-    if (units.home != NOBODY).all() and rank(units, units.home, limit)[:3] <= rank(units, best, limit)[:3]:
+    if (units.home != NOBODY).all() and rank(units, units.home, limit)[:4] <= rank(units, best, limit)[:4]:
         best = mended(units, units.home.copy(), limit)
-    return LoadPlan(member=best, bound=bound, level=level, limit=limit)
+    return LoadPlan(member=best, bound=bound, level=level, limit=limit, units=units)
 
 
 def _lowest(units: LoadUnits, bound: float, *, small: bool) -> Int32Array:
@@ -131,7 +135,7 @@ def _stays(units: LoadUnits, limit: float) -> bool:
     """Return whether all units have owners who keep the limit and read nothing across racks: no plan is better."""
     if not len(units.home) or units.home.min() == NOBODY:
         return False
-    return rank(units, units.home, limit)[:3] == (0, 0.0, 0)
+    return rank(units, units.home, limit)[:4] == (0, 0.0, 0, 0)
 
 
 def loads_of(problem: Problem) -> Int64Array:
@@ -159,6 +163,7 @@ def units_of(problem: Problem, *, keep_copartitioned: bool) -> tuple[LoadUnits, 
         kept=kept,
         capacity=np.ones(members) if problem.capacity is None else problem.capacity,
         most=np.full(members, len(partitions)) if problem.max_partitions is None else problem.max_partitions,
+        wants=np.zeros(members, np.bool_),
     )
     return units, partitions, unit_of
 

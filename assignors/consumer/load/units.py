@@ -30,6 +30,7 @@ class LoadUnits:
         kept: [U] moves saved if the unit stays there.
         capacity: [M] relative capacity, positive.
         most: [M] partitions that the member may have at most.
+        wants: [M] whether it should not be without any.
     """
 
     load: FloatArray
@@ -44,6 +45,7 @@ class LoadUnits:
     kept: Int64Array
     capacity: FloatArray
     most: Int64Array
+    wants: BoolArray
 
 
 def greatest(units: LoadUnits, member: Int32Array) -> float:
@@ -52,8 +54,11 @@ def greatest(units: LoadUnits, member: Int32Array) -> float:
     return float((load / units.capacity).max(initial=0.0))
 
 
-def rank(units: LoadUnits, member: Int32Array, limit: float) -> tuple[int, float, int, int, float]:
-    """Return what is least for the best plan: limits, load beyond the limit, cross-rack weight, moves, evenness."""
+def rank(units: LoadUnits, member: Int32Array, limit: float) -> tuple[int, float, int, int, int, float]:
+    """Return what is least for the best plan, in this order.
+
+    Partitions beyond limits, load beyond the limit, members without any, cross-rack weight, moves, unevenness.
+    """
     load = np.bincount(member, weights=units.load, minlength=len(units.capacity))
     count = np.bincount(member, weights=units.count, minlength=len(units.capacity))
     highest = float((load / units.capacity).max(initial=0.0))
@@ -61,6 +66,7 @@ def rank(units: LoadUnits, member: Int32Array, limit: float) -> tuple[int, float
     return (
         int(np.maximum(count - units.most, 0).sum()),
         highest if highest > limit * (1 + SLACK) else 0.0,
+        int(np.count_nonzero(units.wants & (count == 0))),
         int(units.prices[units.price, units.column[member]].sum()),
         int(units.kept[moved].sum()),
         float((load * load / units.capacity).sum()),
