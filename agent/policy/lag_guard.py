@@ -192,7 +192,9 @@ def _is_late(pace: Pace, rules: LagRules, *, alone: bool) -> bool:
     """Return whether a member's lag is beyond the limit and grows, or stays there though most members keep up."""
     if pace.share is None or not 0 < rules.max_seconds < pace.lag_seconds:
         return False
-    return (pace.grows and pace.share < 1.0) or (alone and pace.lag_seconds > (pace.share - 1.0) * _CATCHING_UP_SECONDS)
+    gains = pace.share - 1.0
+    left = pace.lag_seconds - gains * pace.ago_seconds
+    return (pace.grows and gains < 0) or (alone and left > max(rules.max_seconds, gains * _CATCHING_UP_SECONDS))
 
 
 def _growing(late: Mapping[str, Pace]) -> GrowingLag:

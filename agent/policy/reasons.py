@@ -123,7 +123,7 @@ REFUSALS: Final[Mapping[Reason, Refusal]] = {
         "no rebalance is triggered for the lag that grows, because no member has room for more",
     ),
     Reason.PAUSE_TOO_LONG: Refusal(
-        "the last rebalances paused the group for longer than `policy.max_pause_seconds`, or than the lag one would end",
+        "rebalances lately paused the group for longer than `policy.max_pause_seconds`, or than the lag is",
         "no rebalance is triggered, because it would pause the group for too long",
     ),
     Reason.TOPIC_DELETED: Refusal(

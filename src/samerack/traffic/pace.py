@@ -26,6 +26,8 @@ _NOISE_POLLS: Final = 2.0
 """An age is known within the time between two polls, and the difference of two ages within twice that."""
 _FALLING: Final = 0.98
 """A member that reads at least this part of what comes does not fall behind."""
+_INTERRUPTED: Final = 2.0
+"""A commit that comes after so many times the usual time shows a pause in reading, and no pace."""
 _UNKNOWN: Final = 0.1
 """The pace of a member is known if no more than this part of its load is of partitions whose pace is not."""
 _THINNED: Final = 4.0
@@ -42,15 +44,21 @@ class Commit(NamedTuple):
 
 
 class _Behind(NamedTuple):
-    """A partition that may be behind: its reader, its last commit, and the commits since it is behind."""
+    """A partition that may be behind.
+
+    Its reader, its last commit and when that was seen, how long after the one before, and the commits since it is
+    behind.
+    """
 
     member: str
     committed: int
+    at: float
+    usual: float
     commits: tuple[Commit, ...] = ()
 
 
 class Paces:
-    """The paces of all groups; partitions that keep up cost nothing."""
+    """The paces of all groups; partitions that keep up by frequent commits cost nothing."""
 
     def __init__(self) -> None:
         """Start with no group."""
@@ -89,7 +97,7 @@ class Paces:
         for one in partitions:
             if one.member in owned:
                 owned[one.member].append(one)
-        return {member: _pace(mine, behind, poll_seconds) for member, mine in owned.items()}
+        return {member: _pace(mine, behind, now, poll_seconds) for member, mine in owned.items()}
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
@@ -98,19 +106,25 @@ class Paces:
 
 
 def _followed(before: _Behind | None, one: PartitionTraffic, *, now: float, poll_seconds: float) -> _Behind | None:
-    """Return what is known of a partition after a poll; None if it keeps up, or its commit is not known."""
+    """Return what is known of a partition after a poll; None if it keeps up by frequent commits, or has none."""
     limit = max(_BEHIND_SECONDS, _BEHIND_POLLS * poll_seconds)
     age, lag, committed = one.lag_seconds, one.lag_records, one.committed
-    if one.member is None or committed is None or lag is None or (age is not None and age <= limit):
+    if one.member is None or committed is None or lag is None:
         return None
+    keeps_up = age is not None and age <= limit
     if before is None or before.member != one.member or committed < before.committed:
-        return _Behind(one.member, committed)  # what was committed before is not known: nor is when
+        # when it was committed is not known, but not long before, as there was no lag then
+        return None if keeps_up else _Behind(one.member, committed, now, limit)
     if committed == before.committed:
         return before
+    usual = now - before.at
+    if keeps_up:
+        return _Behind(one.member, committed, now, usual) if usual > limit else None
     if age is None:
-        return _Behind(one.member, committed, before.commits)
-    commits = (*before.commits, Commit(now, committed, committed + lag, age))
-    return _Behind(one.member, committed, _thinned(commits, poll_seconds))
+        return before._replace(committed=committed, at=now)
+    commits = () if usual > _INTERRUPTED * before.usual else before.commits
+    commits = _thinned((*commits, Commit(now, committed, committed + lag, age)), poll_seconds)
+    return _Behind(one.member, committed, now, usual, commits)
 
 
 def _thinned(commits: tuple[Commit, ...], poll_seconds: float) -> tuple[Commit, ...]:
@@ -149,22 +163,26 @@ def _min_seconds(poll_seconds: float) -> float:
     return max(_MIN_SECONDS, _MIN_POLLS * poll_seconds)
 
 
-def _pace(owned: Iterable[PartitionTraffic], behind: Mapping[Partition, _Behind], poll_seconds: float) -> Pace:
+def _pace(
+    owned: Iterable[PartitionTraffic], behind: Mapping[Partition, _Behind], now: float, poll_seconds: float
+) -> Pace:
     """Return the pace of a member that is behind in some of its partitions; the others take all that comes.
 
     It is known only with nearly all of its partitions: one whose records wait takes what others would get.
     """
     load = read = unknown = lag = 0.0
-    grows = False
+    last, grows = 0.0, False
     for one in owned:
         rate, track = one.long_run_per_second or 0.0, behind.get(one.partition)
         share: float | None = 1.0
         if track is not None:
             share = _share(track.commits, poll_seconds) if track.commits else None
         if track is not None and track.commits:
-            lag = max(lag, track.commits[-1].age)
+            lag, last = max(lag, track.commits[-1].age), max(last, track.commits[-1].at)
             grows = grows or _grows(track.commits, poll_seconds)
         load, read = load + rate, read + rate * (share or 0.0)
         unknown += rate if share is None else 0.0
     is_known = load > 0 and unknown <= _UNKNOWN * load
-    return Pace(lag_seconds=lag, grows=grows, share=read / (load - unknown) if is_known else None)
+    return Pace(
+        lag_seconds=lag, ago_seconds=now - last, grows=grows, share=read / (load - unknown) if is_known else None
+    )

@@ -207,12 +207,14 @@ class Pace:
 
     Attributes:
         lag_seconds: The largest lag of its partitions right after their last commits.
+        ago_seconds: How long ago the last of these commits was seen.
         grows: Whether the lag of one of them grows, beyond what is uncertain.
         share: The part of its load that it reads: above 1 while it catches up. It reads as fast as it can, so that this
             times its load is what it can read; None while too little is known.
     """
 
     lag_seconds: float
+    ago_seconds: float = 0.0
     grows: bool
     share: float | None
 

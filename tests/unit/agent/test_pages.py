@@ -160,11 +160,11 @@ def test_each_block_on_the_policy_and_on_loads_is_read(block: str) -> None:
 
 
 def test_the_description_on_the_page_of_loads_is_planned() -> None:
-    """The canary has one partition, and the hot one is alone."""
+    """The canary has one partition, and not the hot one."""
     (description,) = re.findall(r"```json\n(.*?)```", _LOAD, re.DOTALL)
     found = CliRunner().invoke(app, ["assign", "-", "--json"], input=description)
     assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["assignment"] == {"one": [["t", 1], ["t", 2], ["t", 3]], "canary": [["t", 0]]}
+    assert json.loads(found.stdout)["assignment"] == {"one": [["t", 0], ["t", 2], ["t", 3]], "canary": [["t", 1]]}
 
 
 def test_the_page_on_the_policy_has_defaults_fields_and_reasons_of_the_program() -> None:

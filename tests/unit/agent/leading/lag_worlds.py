@@ -138,7 +138,7 @@ class _Day:
         """What was produced until these times, in seconds of the long-run rates."""
         self._read: FloatArray = np.full(PARTITIONS, self._end())
         self._committed = self._read.copy()
-        self._commit_at: FloatArray = np.arange(PARTITIONS) / PARTITIONS * world.commit_every
+        self._commit_at: FloatArray = np.arange(MEMBERS) / MEMBERS * world.commit_every
 
     def comes(self) -> FloatArray:
         """Return [P] what is written now."""
@@ -166,7 +166,7 @@ class _Day:
         part = np.minimum(1.0, self.strength() * seconds / np.maximum(by_member, 1e-12))
         self._read = self._read + (self._end() - self._read) * part[self.owner]
         due, every = self._commit_at <= self.now, self.world.commit_every
-        self._committed[due] = self._read[due]
+        self._committed[due[self.owner]] = self._read[due[self.owner]]
         self._commit_at[due] = self.now + every - (self.now - self._commit_at[due]) % every
 
     def measure(self) -> None:
@@ -225,7 +225,7 @@ class _Day:
         if decision.action is Action.REBALANCE:
             seen.rebalances.append((self.now, decision.reason.value))
             moved = self._plan.final != self.owner
-            self._committed[moved], self._commit_at[moved] = self._read[moved], self.now
+            self._committed[moved] = self._read[moved]
             self.owner = self._plan.final
 
     def _end(self) -> float:
