@@ -63,5 +63,6 @@ STATE: Final = GroupState(
         ),
     ),
     planning=PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0, spread_moves=0, balance_tolerance=0.1),
+    refusal="",
 )
 """A group with one member and one topic of two partitions, one of which has no owner."""

@@ -28,7 +28,7 @@ from samerack.cluster.group import (
     too_large_reason,
     topics_of,
 )
-from samerack.cluster.joining import SOUND_PROTOCOLS, foreign, foreign_protocol, refusal
+from samerack.cluster.joining import SOUND_PROTOCOLS, foreign, refusal
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning.planner import (
     denied_topics_reason,
@@ -38,6 +38,7 @@ from samerack.planning.planner import (
 )
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
+from samerack.settings.protocols import foreign_protocol
 
 _CLASSIC: Final = "classic"
 

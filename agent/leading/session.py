@@ -32,9 +32,10 @@ from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
 from samerack.cluster.group_member import EndedError
 from samerack.cluster.group_poller import GroupPoll
-from samerack.cluster.joining import foreign, is_led_unknowingly, unsound
+from samerack.cluster.joining import foreign, is_led_unknowingly
 from samerack.cluster.view import changed_topics
 from samerack.planning.planner import denied_topics_reason, unreadable_member_reason
+from samerack.settings.protocols import unsound
 
 TURN_SECONDS: Final = 0.2
 _RESTING_SECONDS: Final = 1.0

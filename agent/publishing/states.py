@@ -13,6 +13,7 @@ from samerack.assignors.problem import NO_LIMIT, Int32Array, Int64Array, Problem
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.records import UNKNOWN, MemberState, PlanningState, TopicState
 from samerack.settings.leading import LeadingSettings
+from samerack.traffic.joining import refusal_of
 from samerack.traffic.shares import mode_of_group
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
 
@@ -31,6 +32,7 @@ class StateRecord(NamedTuple):
     members: tuple[MemberState, ...]
     topics: tuple[TopicState, ...]
     planning: PlanningState
+    refusal: str | None
 
 
 class LastPublished:
@@ -108,6 +110,7 @@ def state_record(group: GroupTraffic, cluster: ClusterView, leading: LeadingSett
             spread_moves=mode.options.spread_moves,
             balance_tolerance=mode.options.balance_tolerance if group.problem and group.problem.by_load else None,
         ),
+        refusal=refusal_of(group, leading),
     )
 
 

@@ -15,7 +15,6 @@ from samerack.agent.leading import (
     leader,
     membership,
     rebalance_evaluator,
-    session,
 )
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.leading.evictions import Evictions
@@ -25,7 +24,7 @@ from samerack.agent.leading.polled_group import POLL_SECONDS, PolledGroup
 from samerack.agent.leading.rebalance_evaluator import MemberLives
 from samerack.agent.leading.session import Session
 from samerack.agent.policy import GroupCondition, back_off
-from samerack.cluster import group_member, joining
+from samerack.cluster import group_member
 from samerack.cluster import view as cluster
 from samerack.cluster.group_member import Joined
 from samerack.common.attempts import Attempts
@@ -34,6 +33,7 @@ from samerack.planning import members as plan_members
 from samerack.planning import planner, problem
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.values import Subscription, to_pairs
+from samerack.settings import protocols
 
 Patch: TypeAlias = tuple[Any, str, Any]
 """An object, the name of its attribute, and the attribute's value while the bug is there."""
@@ -137,7 +137,7 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     # the agent's own subscription has version 3, which some leaders cannot read
     "newest-metadata": ((membership, "encode_subscription", _newest),),
     # the agent joins groups whose leader gives partitions to members without topics
-    "follows-anybody": ((joining, "UNSOUND_PROTOCOLS", frozenset()), (session, "unsound", _always(be=""))),
+    "follows-anybody": ((protocols, "UNSOUND_PROTOCOLS", frozenset()),),
     # the agent treats members that find a topic one after the other as members that reject plans
     "refreshes-rejected": ((back_off, "planned", _without_topics),),
     # the agent accepts at once that a broker reports fewer partitions

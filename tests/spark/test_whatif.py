@@ -25,6 +25,11 @@ STATES = [
 LATEST = {GroupState.model_validate_json(text).group: text for text in STATES}
 
 
+def picked(states: DataFrame) -> DataFrame:
+    """The states that are computed by default."""
+    return whatif.chosen(whatif.latest(states))[0]
+
+
 @pytest.fixture(scope="module")
 def states(spark: SparkSession) -> DataFrame:
     """All states of the fleet, and two lines that are no states."""
@@ -34,7 +39,7 @@ def states(spark: SparkSession) -> DataFrame:
 @pytest.fixture(scope="module")
 def rows(states: DataFrame) -> DataFrame:
     """Every scenario of the latest states."""
-    return whatif.ask(whatif.chosen(states), Questions(), PRICES).cache()
+    return whatif.ask(picked(states), Questions(), PRICES).cache()
 
 
 @pytest.mark.promise(
@@ -70,18 +75,50 @@ def test_a_state_that_contradicts_itself_fails_alone(spark: SparkSession) -> Non
 def test_a_period_leaves_out_states_outside(states: DataFrame) -> None:
     """The latest state of each group within the period is used."""
     begin, end = START + 3_600_000, START + 3 * 3_600_000
-    picked = whatif.chosen(states, since=begin, until=end).collect()
-    parsed = [GroupState.model_validate_json(row.value) for row in picked if '"at"' in row.value]
+    within, left_out = whatif.chosen(whatif.latest(states, until=end), since=begin)
+    assert left_out == 0
+    parsed = [GroupState.model_validate_json(row.value) for row in within.collect() if '"at"' in row.value]
     of_period = [state for state in map(GroupState.model_validate_json, STATES) if begin <= state.at < end]
     assert len(parsed) == 30
     assert {state.group: state.at for state in parsed} == {state.group: state.at for state in of_period}
+
+
+def test_one_state_of_each_group_that_still_is_there(spark: SparkSession) -> None:
+    """Groups without a state for a day are left out and counted; a leader that was just there comes before watchers."""
+    day, minute = 86_400_000, 60_000
+    published = [
+        ("renamed", "a", "leading", START - day - 1),  # as it was called
+        ("quiet", "a", "", START - day),
+        ("led", "leader", "leading", START - minute),
+        ("led", "watcher", "", START),
+        ("led", "leader", "leading", START - 2 * minute),
+        ("given-back", "leader", "leading", START - minute),
+        ("given-back", "leader", "following", START),
+        ("lost", "leader", "leading", START - 60 * minute),
+        ("lost", "watcher", "", START),
+    ]
+    lines = [
+        json.dumps({"cluster": "c", "group": name, "agent": agent, "role": role, "at": at, "id": str(number)})
+        for number, (name, agent, role, at) in enumerate(published)
+    ]
+    latest = whatif.latest(spark.createDataFrame([(line,) for line in lines], "value string"))
+    for since, names, left in ((None, {"quiet"}, 1), (START - 60 * day, {"quiet", "renamed"}, 0), (START, set(), 2)):
+        rows, left_out = whatif.chosen(latest, since=since)
+        found = {(one := json.loads(row.value))["group"]: one for row in rows.collect()}
+        assert (set(found), left_out) == (names | {"led", "given-back", "lost"}, left)
+        assert {name: found[name]["role"] for name in ("led", "given-back", "lost")} == {
+            "led": "leading",
+            "given-back": "following",
+            "lost": "",
+        }
+        assert found["led"]["at"] == START - minute
 
 
 def test_a_table_of_states_says_the_same_as_a_file(states: DataFrame, rows: DataFrame) -> None:
     """The table `group_states` has timestamps and columns instead of JSON, and gives the same rows."""
     parsed = states.select(F.from_json("value", GROUP_STATE).alias("s")).select("s.*").where(F.col("at").isNotNull())
     table = parsed.withColumn("at", F.timestamp_millis("at")).withColumn("day", F.to_date("at"))
-    again = whatif.ask(whatif.chosen(whatif.states_in_table(table)), Questions(), PRICES)
+    again = whatif.ask(picked(whatif.states_in_table(table)), Questions(), PRICES)
     good = rows.where(F.col("error").isNull())
     assert again.exceptAll(good).isEmpty()
     assert good.exceptAll(again).isEmpty()

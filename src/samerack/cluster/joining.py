@@ -20,13 +20,11 @@ from typing import Final
 
 from samerack.cluster.group import CONSUMER, GroupView, MemberView, endangers
 from samerack.protocol.java import FIRST_TABLE, buckets_for, spread_hash
-from samerack.settings.leading import STREAMS_PROTOCOLS, LeadingSettings
+from samerack.settings.leading import LeadingSettings
+from samerack.settings.protocols import protocol_refusal
 
 SOUND_PROTOCOLS: Final = frozenset({"range", "roundrobin"})
 """Assignors whose Java version gives nothing to a member without topics, whatever its position."""
-UNSOUND_PROTOCOLS: Final = frozenset({"RoundRobinAssigner"})
-"""Assignors that give partitions to every member, whatever it subscribes to: kafkajs's. Each join of a member without
-topics stops such a group for many seconds, so the agent leads it from its first generation or stays out."""
 _EVEN_PROTOCOLS: Final = frozenset({"sticky", "cooperative-sticky"})
 """Assignors that give members with equal subscriptions equally many partitions, or one more."""
 _MAX_BUCKETS: Final = 1 << 20
@@ -171,10 +169,8 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
         return f"its protocol type is {view.protocol_type!r}, not consumer"
     if not view.stable:
         return ""
-    if view.protocol in UNSOUND_PROTOCOLS:
-        return unsound(view.protocol)
-    if view.protocol not in leading.protocols:
-        return foreign_protocol(view.protocol)
+    if reason := protocol_refusal(view.protocol, leading):
+        return reason
     if endangers(view) and not leading.allow_roundrobin_v0:
         return (
             "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member "
@@ -185,27 +181,6 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
     if not offers_safe_place(view, ""):
         return NO_PLACE
     return ""
-
-
-def unsound(protocol: str) -> str:
-    """Return why the agent never follows a leader with this assignor; empty if it may."""
-    if protocol not in UNSOUND_PROTOCOLS:
-        return ""
-    return (
-        f"its leader's assignor {protocol!r} gives partitions to every member, even one without topics; the agent "
-        "leads such a group only from its first generation: stop all consumers and start them again"
-    )
-
-
-def foreign_protocol(protocol: str) -> str:
-    """Return why the agent stays out of a group with a protocol that it does not offer.
-
-    It does not suggest offering the name: leaders with some assignors, such as Kafka Streams', fail on a member
-    without the user data that they expect.
-    """
-    if protocol in STREAMS_PROTOCOLS:
-        return "it is a Kafka Streams application, which assigns its own tasks"
-    return f"its members chose protocol {protocol!r}, which the agent does not offer"
 
 
 def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> str:

@@ -167,6 +167,8 @@ class GroupState(Record):
         members: the members, without the agent.
         topics: the topics that they read.
         planning: how the agent plans the group; None if an older agent did not report it.
+        refusal: why the agent would not join the group; "" if it may, None if the group is not a classic one, and if an
+            older agent did not report it.
     """
 
     at: Count
@@ -180,6 +182,7 @@ class GroupState(Record):
     members: tuple[MemberState, ...]
     topics: tuple[TopicState, ...]
     planning: PlanningState | None = None
+    refusal: str | None = None
 
 
 class GroupEvent(Record):

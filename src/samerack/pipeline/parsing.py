@@ -94,7 +94,7 @@ _WRONG_TYPE: Final = "missing, or of the wrong type"
 _HALF_CHARACTER: Final = r"(?i)\\ud[89ab]..(?!\\ud[c-f])|(?<!\\ud[89ab]..)\\ud[c-f]"
 """An escape of one half of a surrogate pair without the other, in a text without escaped backslashes."""
 _NO_NAME: Final = f"longer than {LONGEST_NAME} characters, or with control characters"
-_MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch", "planning"})
+_MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch", "planning", "refusal"})
 _MAY_BE_MISSING: Final = frozenset(
     {"balance_tolerance", "bytes_per_second", "capacity", "client", "loads", "max_partitions", "tasks", "tells_rack"}
     | {"weights"}
@@ -303,7 +303,7 @@ def _of_samples(settings: PipelineSettings, record: Column, now: Column) -> _Rul
 def _of_states(settings: PipelineSettings, record: Column, now: Column) -> _Rules:
     for name in _own(GROUP_STATE):
         yield _missing(record, name)
-    for name in ("state", "assignor", "role"):
+    for name in ("state", "assignor", "role", "refusal"):
         yield _no_name(record, name)
     for name in ("at", "broker_racks"):
         yield record[name] < 0, f"{name}: negative"

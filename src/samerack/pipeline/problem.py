@@ -27,18 +27,19 @@ from samerack.assignors.problem import (
 )
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.common.errors import AgentError, one_line
-from samerack.common.records import UNKNOWN, GroupState, TopicState
+from samerack.common.records import LEADING, UNKNOWN, GroupState, TopicState
 from samerack.common.weights import Rows
+from samerack.settings.leading import LeadingSettings
+from samerack.settings.protocols import protocol_refusal, unsound
 from samerack.traffic.rates import LEVELS, weights_of_rates
 
-LEADABLE: Final = frozenset({"classic", "consumer"})
-"""Kinds of groups that an agent leads, or could if the group used the classic protocol."""
 STREAMS_CLASSIC: Final = "streams-classic"
 STREAMS_KINDS: Final = frozenset({STREAMS_CLASSIC, "streams"})
 """Kinds of groups whose members get whole tasks."""
 _GREATEST_RATE: Final = 1e15
 """No partition has more bytes per second; a higher rate is an error of the state, and would not fit into weights."""
 _GREATEST_WEIGHT: Final = 1 << LEVELS
+_BY_DEFAULT: Final = LeadingSettings()
 
 
 class StateError(AgentError):
@@ -214,6 +215,17 @@ def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
 def _whole_bytes(rates: FloatArray) -> Int64Array:
     """Return rates as the weights that assignors take."""
     return np.maximum(1, np.rint(rates)).astype(np.int64)
+
+
+def can_be_led(state: GroupState) -> bool:
+    """Return whether an agent leads the group, or could: by its own rule for joining, if needed after a full stop.
+
+    A group that brokers assign (KIP-848) could be led if it used the classic protocol.
+    """
+    if state.kind != "classic" or state.role == LEADING:
+        return state.kind in {"classic", "consumer"}
+    refusal = protocol_refusal(state.assignor, _BY_DEFAULT) if state.refusal is None else state.refusal
+    return not refusal or bool(unsound(state.assignor))
 
 
 def led_options(state: GroupState) -> optimal.Options:

@@ -106,6 +106,7 @@ GROUP_STATE: Final = shape(
     members=MEMBERS,
     topics=TOPICS,
     planning=PLANNING,
+    refusal=TEXT,
 )
 """`common.records.GroupState` as JSON."""
 
@@ -171,6 +172,12 @@ GROUP_STATES: Final = _table(
         "where an older agent did not say), `loads` (what members are balanced by; null where counts decide).",
     ),
     ("planning", PLANNING, "How the agent plans the group, or would; null where an older agent did not say."),
+    (
+        "refusal",
+        TEXT,
+        "Why the agent would not join the group; empty where it may, null where members do not choose the assignor, "
+        "and as `planning`.",
+    ),
     _DAY,
 )
 """One row for each state that an agent has published."""

@@ -18,7 +18,7 @@ from pyspark.sql.types import BooleanType, DoubleType
 
 from samerack.common.errors import SettingsError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
-from samerack.common.records import GroupState
+from samerack.common.records import LEADING, GroupState
 from samerack.pipeline.problem import reason_of
 from samerack.pipeline.schema import COUNT, INDEX, TEXT, shape, state_as_json
 from samerack.pipeline.simulate import FILES
@@ -36,6 +36,10 @@ from samerack.pipeline.whatif_group import (
 
 MIN_DOLLARS: Final = 0.01
 """The smallest saving a month that is shown."""
+_MAX_AGE_MS: Final = 86_400_000
+"""An agent publishes each group once a minute at least: one without a state for so long is gone or renamed."""
+_LEADER_MS: Final = 600_000
+"""So much older than those of other agents a state may be, and the leader's still says more."""
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
 
@@ -61,6 +65,7 @@ OUTCOME: Final = shape(
     before=DoubleType(),
     copying=DoubleType(),
     moves=INDEX,
+    placed=TEXT,
     error=TEXT,
 )
 """One scenario of one group: bytes a second read, read across racks, of unknown rack, across racks without the change,
@@ -94,21 +99,38 @@ def states_in_table(table: DataFrame) -> DataFrame:
         raise SettingsError(f"group_states: is not a table of states ({str(error).splitlines()[0]})") from None
 
 
-def chosen(states: DataFrame, *, since: int | None = None, until: int | None = None) -> DataFrame:
-    """Return the states to compute, as JSON: the latest of each group from `since` on and before `until`.
+def latest(states: DataFrame, *, until: int | None = None) -> DataFrame:
+    """Return one state of each group before `until` (milliseconds since 1970), as JSON, and when its newest one is of.
 
-    Both are milliseconds since 1970. Unreadable records are kept, so that they appear as errors.
+    That is the latest, but of several agents the leading one's comes first. Unreadable records are kept, of no time, so
+    that they appear as errors.
     """
-    key = F.from_json("value", "cluster string, `group` string, at long, id string")
+    key = F.from_json("value", "cluster string, `group` string, agent string, at long, id string, role string")
     keyed = states.select("value", key.alias("key")).select("value", "key.*")
     readable = F.col("cluster").isNotNull() & F.col("group").isNotNull() & F.col("at").isNotNull()
     good = keyed.where(readable)
-    if since is not None:
-        good = good.where(F.col("at") >= since)
     if until is not None:
         good = good.where(F.col("at") < until)
-    picked = good.groupBy("cluster", "group").agg(F.max_by("value", F.struct("at", "id")).alias("value"))
-    return picked.select("value").unionByName(keyed.where(~F.coalesce(readable, F.lit(False))).select("value"))  # noqa: FBT003
+    last = F.max_by(F.struct("value", "role", "at", "id"), F.struct("at", "id"))
+    of_agents = good.groupBy("cluster", "group", "agent").agg(last.alias("last")).select("cluster", "group", "last.*")
+    counts_as = F.col("at") + F.when(F.col("role") == LEADING, _LEADER_MS).otherwise(0)
+    picked = of_agents.groupBy("cluster", "group").agg(
+        F.max_by("value", F.struct(counts_as, "id")).alias("value"), F.max("at").alias("newest")
+    )
+    bad = keyed.where(~F.coalesce(readable, F.lit(False)))  # noqa: FBT003 - a literal of Spark's
+    return picked.select("value", "newest").unionByName(bad.select("value", F.lit(None).cast("long").alias("newest")))
+
+
+def chosen(latest: DataFrame, *, since: int | None = None) -> tuple[DataFrame, int]:
+    """Return the states to compute, and how many groups are left out: they have no state from `since` on.
+
+    Without a time, from one day before the newest of all.
+    """
+    if since is None:
+        (newest,) = latest.agg(F.max("newest")).collect()[0]
+        since = 0 if newest is None else newest - _MAX_AGE_MS
+    old = F.coalesce(F.col("newest") < since, F.lit(False))  # noqa: FBT003 - a literal of Spark's
+    return latest.where(~old).select("value"), latest.where(old).count()
 
 
 def ask(states: DataFrame, questions: Questions, prices: PriceTable) -> DataFrame:
@@ -161,6 +183,7 @@ def _row(state: GroupState, outcome: ScenarioOutcome) -> tuple[Any, ...]:
         outcome.before,
         outcome.copying,
         outcome.moves,
+        outcome.placed,
         None,
     )
 
@@ -186,7 +209,7 @@ def changes(rows: DataFrame) -> DataFrame:
     A topic's copies are paid once for all its readers: the savings of all groups are set against that one cost.
     """
     is_change = F.col("reference") != ""
-    facts = ("kind", "assignor", "rack_aware_fetch", "members", "members_without_rack", "share", "moves")
+    facts = ("kind", "assignor", "rack_aware_fetch", "members", "members_without_rack", "share", "moves", "placed")
     single = rows.where(is_change & (F.col("scenario") != COPIES)).select(
         "scenario", "cluster", "group", "topic", F.lit(1).alias("groups"), "saves_dollars", "copying_dollars", *facts
     )

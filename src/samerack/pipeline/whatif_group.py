@@ -6,8 +6,9 @@ serve, how many copies topics have, or where members run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations, islice
 from typing import Final
 
 import numpy as np
@@ -15,16 +16,16 @@ import numpy as np
 from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.consumer.registry import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
-from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array
+from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array
 from samerack.common.errors import SettingsError
 from samerack.common.records import LEADING, GroupState
 from samerack.pipeline.problem import (
-    LEADABLE,
     STREAMS_CLASSIC,
     STREAMS_KINDS,
     GroupProblem,
     PlanReads,
     best_plan,
+    can_be_led,
     crossing,
     group_of,
     led_options,
@@ -43,6 +44,8 @@ NEAR_LEAD: Final = "near-lead"
 COPIES: Final = "copies"
 MOVE: Final = "move"
 STRATEGY: Final = "strategy"
+_MAX_PLACEMENTS: Final = 20
+"""Even placements of members that are compared: all of them in up to six racks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ class ScenarioOutcome:
         copying: bytes per second that new copies would fetch across racks.
         moves: partitions with another owner than now.
         topic: the only topic that is changed, or "".
+        placed: members by rack, where they are in other racks than now, or "".
     """
 
     scenario: str
@@ -82,6 +86,7 @@ class ScenarioOutcome:
     copying: float = 0.0
     moves: int = 0
     topic: str = ""
+    placed: str = ""
 
 
 def outcomes(state: GroupState, questions: Questions) -> tuple[ScenarioOutcome, ...]:
@@ -115,7 +120,7 @@ class _Scenarios:
         self._questions = questions
         self._found = found
         self._present = found[0]
-        self._leadable = state.kind in LEADABLE
+        self._leadable = can_be_led(state)
         self._best = best_plan(group.problem, state.kind, group.whole)
         # world, plan and outcome on which the next change is based
         self._base = (group, group.problem.owner, self._present)
@@ -154,21 +159,31 @@ class _Scenarios:
         if not base.reads.crossing:
             return
         try:
-            world = moved(self._group, self._questions.shares)
+            worlds = placements(self._group, self._questions.shares)
         except SettingsError:  # racks of another cluster: the scenario does not apply to this group
             return
-        if (world.problem.member_rack != self._group.problem.member_rack).any():
-            self._add(MOVE, world, self._plan(world), reference=base)
+        plans = [(world, self._plan(world)) for world in worlds]
+        world, plan = min(plans, key=lambda one: round(crossing(*one).crossing, 3))
+        racks = world.problem.member_rack
+        if (racks != self._group.problem.member_rack).any():
+            counts = np.bincount(racks[racks != NOBODY], minlength=len(world.problem.racks))
+            placed = ", ".join(
+                f"{rack} {count}" for rack, count in zip(world.problem.racks, counts, strict=True) if count
+            )
+            self._add(MOVE, world, plan, reference=base, placed=placed)
 
     def add_rack_aware_fetch(self) -> None:
-        """Add all members sending and fetching with their racks, first with the present assignment, then the best."""
+        """Add all members sending and fetching with their racks, first as the group is planned now, then led."""
         world = near(self._group)
         before = self._expected(self._present.reads)
         if not before or self._group.problem.reads_any_replica.all():
             return
-        owner = self._group.problem.owner
-        as_it_is = self._add(NEAR, world, owner, reference=self._present, before=before)
-        self._base = (world, owner, as_it_is)
+        led = self._state.role == LEADING
+        plan = self._plan(world) if led else self._own(world)
+        as_it_is = self._add(NEAR, world, plan, reference=self._present, before=before)
+        self._base = (world, plan, as_it_is)
+        if led:
+            return
         if self._leadable:
             plan = self._plan(world)
             self._base = (world, plan, self._add(NEAR_LEAD, world, plan, reference=as_it_is))
@@ -198,11 +213,24 @@ class _Scenarios:
                 )
 
     def _plan(self, world: GroupProblem) -> Int32Array:
-        """Return the agent's plan where an agent leads or could lead, else a strategy's or the present assignment."""
+        """Return the agent's plan where an agent leads or could lead, else a strategy's or the group's own."""
         if self._leadable:
             return led_plan(world)
         plan = self._plan_by_strategy(world)
-        return world.problem.owner if plan is None else plan
+        return self._own(world) if plan is None else plan
+
+    def _own(self, world: GroupProblem) -> Int32Array:
+        """Return the plan of the group's own assignor; the present one where racks do not matter to it.
+
+        Kafka's assignors take any replica in a member's rack as near. Those of brokers do not regard racks.
+        """
+
+        def plan(group: GroupProblem) -> Int32Array | None:
+            known = replace(group.problem, reads_any_replica=np.ones_like(group.tells_rack))
+            return own_plan(known, self._state.assignor, group.tells_rack)
+
+        now, then = (plan(self._group), plan(world)) if self._state.kind == "classic" else (None, None)
+        return world.problem.owner if now is None or then is None or np.array_equal(now, then) else then
 
     def _plan_by_strategy(self, world: GroupProblem) -> Int32Array | None:
         """Return the plan of `min_traffic` for Kafka Streams on the classic protocol; the other one ignores it."""
@@ -228,6 +256,7 @@ class _Scenarios:
         before: float | None = None,
         copying: float = 0.0,
         topic: str = "",
+        placed: str = "",
     ) -> ScenarioOutcome:
         """Add a scenario; without a reference it is only compared with the present one."""
         present = self._group.problem.owner
@@ -239,6 +268,7 @@ class _Scenarios:
             copying=copying,
             moves=int(np.count_nonzero((plan != present) & (present != NOBODY) & (plan != NOBODY))),
             topic=topic,
+            placed=placed,
         )
         self._found.append(outcome)
         return outcome
@@ -297,8 +327,10 @@ def replicated(group: GroupProblem, copies: int, partitions: BoolArray) -> tuple
     return replace(group, problem=replace(problem, replica_racks=places)), fetched
 
 
-def moved(group: GroupProblem, shares: Mapping[str, float]) -> GroupProblem:
-    """Return the group with members in racks by these shares; move as few as possible, none of unknown rack.
+def placements(group: GroupProblem, shares: Mapping[str, float]) -> list[GroupProblem]:
+    """Return the group with members in racks by these shares, in each way if racks are few; fewest moves first.
+
+    As few members as possible move in each, none of unknown rack.
 
     Args:
         group: the group.
@@ -308,18 +340,15 @@ def moved(group: GroupProblem, shares: Mapping[str, float]) -> GroupProblem:
         SettingsError: a rack is not one of the group's, or no share is positive.
     """
     problem = group.problem
-    racks = problem.member_rack.copy()
-    quota = _quota(_parts(group, shares), int(np.count_nonzero(racks != NOBODY)))
-    leaving = []
-    for member, rack in enumerate(racks.tolist()):
-        if rack == NOBODY:
-            continue
-        if quota[rack] > 0:
-            quota[rack] -= 1
-        else:
-            leaving.append(member)
-    racks[leaving] = np.repeat(np.arange(len(quota), dtype=np.int32), quota)
-    return replace(group, problem=replace(problem, member_rack=racks))
+    here = np.bincount(problem.member_rack[problem.member_rack != NOBODY], minlength=len(problem.racks))
+    found = []
+    for quota in islice(_quotas(group, _parts(group, shares) * here.sum()), _MAX_PLACEMENTS):
+        racks = problem.member_rack.copy()
+        leaving = [np.flatnonzero(problem.member_rack == rack)[most:] for rack, most in enumerate(quota)]
+        free = np.maximum(quota - here, 0)
+        racks[np.concatenate(leaving)] = np.repeat(np.arange(len(free), dtype=np.int32), free)
+        found.append((int(free.sum()), replace(group, problem=replace(problem, member_rack=racks))))
+    return [placed for _, placed in sorted(found, key=lambda one: one[0])]
 
 
 def _parts(group: GroupProblem, shares: Mapping[str, float]) -> FloatArray:
@@ -340,10 +369,16 @@ def _parts(group: GroupProblem, shares: Mapping[str, float]) -> FloatArray:
     return normal
 
 
-def _quota(parts: FloatArray, members: int) -> Int32Array:
-    """Return [R] the number of members in each rack, by largest remainders; ties go to the first rack."""
-    exact = parts * members
-    quota = np.floor(exact + 1e-9).astype(np.int32)
-    order = np.argsort(quota - exact, kind="stable")
-    quota[order[: members - int(quota.sum())]] += 1
-    return quota
+def _quotas(group: GroupProblem, exact: FloatArray) -> Iterator[Int64Array]:
+    """Yield [R] numbers of members by rack, by largest remainders; of equal ones, racks that lead most bytes first."""
+    whole = np.floor(exact + 1e-9).astype(np.int64)
+    remainder = (exact - whole).round(9)
+    rest = round(remainder.sum())
+    led = np.bincount(group.problem.leader_rack + 1, weights=group.rates, minlength=len(exact) + 1)[1:]
+    order = np.lexsort((-led, -remainder))
+    least = remainder[order[rest - 1]] if rest else np.inf
+    sure = order[remainder[order] > least]
+    for more in combinations(order[remainder[order] == least].tolist(), rest - len(sure)):
+        quota = whole.copy()
+        quota[[*sure, *more]] += 1
+        yield quota

@@ -15,6 +15,7 @@ from samerack.common.console import Console
 from samerack.common.money import PriceTable
 from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, STRATEGY, Questions
 from samerack.settings.cures import command
+from samerack.settings.protocols import unsound
 
 _BROKERS: Final = "HOST:PORT"
 _SELECTOR: Final = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -34,6 +35,7 @@ class WhatIfChange:
         members_without_rack: members that fetch without a rack.
         share: cross-rack share of the reads after the change.
         moves: partitions that change their owner.
+        placed: members by rack, where they are to run in other racks, or "".
     """
 
     scenario: str
@@ -50,6 +52,7 @@ class WhatIfChange:
     members_without_rack: int
     share: float
     moves: int
+    placed: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,9 @@ def _lead_why(change: WhatIfChange) -> str:
 def _lead_cure(change: WhatIfChange, _questions: Questions) -> str:
     show = command("plan", group=change.group, bootstrap=_BROKERS)
     lead = f"name {change.group} in the agent's groups ({show} with brokers of {change.cluster} shows it first)"
-    return f"group.protocol=classic in its members, then {lead}" if change.kind == "consumer" else lead
+    if change.kind == "consumer":
+        return f"group.protocol=classic in its members, then {lead}"
+    return f"{lead}; then stop all its consumers and start them again" if unsound(change.assignor) else lead
 
 
 def _strategy_why(change: WhatIfChange) -> str:
@@ -127,12 +132,8 @@ def _copies_why(change: WhatIfChange) -> str:
     return f"{readers}; fetching the copies costs {words.money(change.copying_dollars)}, taken off"
 
 
-def _move_cure(change: WhatIfChange, questions: Questions) -> str:
-    if not questions.shares:
-        return f"spread the members of {change.group} evenly over the racks"
-    whole = sum(questions.shares.values())
-    shares = ", ".join(f"{rack} {words.percent(part / whole)}" for rack, part in questions.shares.items())
-    return f"run the members of {change.group} in {shares}"
+def _move_cure(change: WhatIfChange, _questions: Questions) -> str:
+    return f"run the members of {change.group} in {change.placed}"
 
 
 TEXTS: Final[Mapping[str, Texts]] = {
@@ -162,7 +163,10 @@ TEXTS: Final[Mapping[str, Texts]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfTotals:
-    """The present fleet: bytes a second and dollars a month; `possible_dollars` by leading and fetching near."""
+    """The present fleet: bytes a second and dollars a month; `possible_dollars` by leading and fetching near.
+
+    `left_out` are groups whose states are too old.
+    """
 
     groups: int
     failed: int
@@ -172,6 +176,7 @@ class WhatIfTotals:
     unknown: float
     dollars: float
     possible_dollars: float
+    left_out: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +260,8 @@ def _opening(answer: WhatIf) -> str:
         )
     if totals.unmeasured:
         parts.append(f"{totals.unmeasured} groups have no byte rates, so no price")
+    if totals.left_out:
+        parts.append(f"{totals.left_out} groups are left out: their last state is too old (--since)")
     if totals.failed:
         parts.append(f"{totals.failed} states could not be worked out")
     parts.append(

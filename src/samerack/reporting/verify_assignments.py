@@ -11,10 +11,8 @@ from typing import Final
 
 from samerack.assignors.streams.application import Strategy
 from samerack.cluster.broker_configs import ASSIGNOR
-from samerack.cluster.group import CONSUMER, EAGER, GroupView, MemberView, no_room_reason
-from samerack.cluster.joining import refusal
+from samerack.cluster.group import EAGER, no_room_reason
 from samerack.common.records import FOLLOWING, LEADING
-from samerack.protocol.values import Subscription
 from samerack.reporting.baseline import counted_apart
 from samerack.reporting.costs import MIN_SHARE
 from samerack.reporting.evidence import Evidence, in_group
@@ -22,6 +20,7 @@ from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
+from samerack.traffic.joining import refusal_of
 from samerack.traffic.snapshot import GroupTraffic
 
 _NEAR_RANDOM: Final = 0.9
@@ -167,7 +166,7 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
         return (
             f"the agent should lead it but is {cost.role}: its page and {command('health', '--ready')} say why; {plan}"
         )
-    if refused := refusal(_as_described(group), evidence.leading):
+    if refused := refusal_of(group, evidence.leading):
         return f"let the agent lead it; it now stays out: {refused}"
     if evidence.by == "leading-agent":
         return f"let the agent lead it: add {json.dumps(group.group)} to `groups` in its settings; {plan}"
@@ -175,29 +174,6 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
     if evidence.by == "observing-agent":
         run += ", instead of this agent, which leads no group, or beside it with its own `web.port`"
     return f"{run}; {plan}"
-
-
-def _as_described(group: GroupTraffic) -> GroupView:
-    """Return a classic group as its coordinator describes it, as far as the agent's rule for joining needs it."""
-    return GroupView(
-        name=group.group,
-        state=group.state,
-        protocol_type=CONSUMER,
-        protocol=group.assignor,
-        members=tuple(
-            MemberView(
-                id=member.id,
-                instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                subscription=Subscription(version=member.version, topics=tuple(member.topics))
-                if member.topics
-                else None,
-                assigned=member.owned,
-            )
-            for member in group.members
-        ),
-    )
 
 
 def _streams_cure(evidence: Evidence, group: GroupTraffic) -> str:

@@ -55,7 +55,12 @@ def whatif(
         ),
     ] = "",
     since: Annotated[
-        datetime | None, typer.Option("--since", formats=_DAYS, help="Only states from then on, UTC.")
+        datetime | None,
+        typer.Option(
+            "--since",
+            formats=_DAYS,
+            help="Only groups with a state from then on, UTC; default: a day before the newest.",
+        ),
     ] = None,
     until: Annotated[
         datetime | None, typer.Option("--until", formats=_DAYS, help="Only states before then, UTC.")
@@ -89,8 +94,8 @@ def whatif(
     settings = settings_from(config, None, assignments, needs_kafka=False)
     begin = time.monotonic()
     with session.opened(settings.pipeline, name="whatif") as spark:
-        rows = _asked(spark, settings, source, questions, since=since, until=until)
-        answer = _answer(rows, settings, questions, top=top, begin=begin)
+        rows, left_out = _asked(spark, settings, source, questions, since=since, until=until)
+        answer = _answer(rows, settings, questions, left_out=left_out, top=top, begin=begin)
         for kind, path in outputs.items():
             rows.coalesce(1).write.format(kind).option("header", "true").save(path.absolute().as_uri())
     if as_json:
@@ -122,15 +127,16 @@ def _asked(
     *,
     since: datetime | None,
     until: datetime | None,
-) -> DataFrame:
-    """Return every scenario, worked out and kept."""
+) -> tuple[DataFrame, int]:
+    """Return every scenario, worked out and kept, and how many groups are left out as too old."""
     from samerack.pipeline import tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     if source is None:
         states = whatif.states_in_table(tables.read(spark, settings.pipeline, "group_states"))
     else:
         states = whatif.states_in_files(spark, source)
-    chosen = whatif.chosen(states, since=_moment(since), until=_moment(until))
+    latest = whatif.latest(states, until=_moment(until)).persist()
+    chosen, left_out = whatif.chosen(latest, since=_moment(since))
     rows = whatif.ask(chosen, questions, price_table(settings.money)).persist()
     with progress_shown(spark):
         found = rows.count()
@@ -141,20 +147,22 @@ def _asked(
         typer.echo(
             f"--members: no group would save with it, or none has the racks {', '.join(questions.shares)}", err=True
         )
-    return rows
+    return rows, left_out
 
 
 def _moment(when: datetime | None) -> int | None:
     return None if when is None else int(when.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def _answer(rows: DataFrame, settings: Settings, questions: Questions, *, top: int, begin: float) -> WhatIf:
+def _answer(
+    rows: DataFrame, settings: Settings, questions: Questions, *, left_out: int, top: int, begin: float
+) -> WhatIf:
     from samerack.pipeline import whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     found = whatif.changes(rows).persist()
     failed = rows.where(rows.error.isNotNull()).select("cluster", "group", "error").limit(_MAX_FAILURES)
     return WhatIf(
-        totals=WhatIfTotals(**whatif.totals(rows).collect()[0].asDict()),
+        totals=WhatIfTotals(**whatif.totals(rows).collect()[0].asDict(), left_out=left_out),
         kinds=[KindOfChange(**row.asDict()) for row in whatif.by_change(found).collect()],
         ranking=[WhatIfChange(**row.asDict()) for row in whatif.ranked(found).limit(top).collect()],
         failures=[Failure(**row.asDict()) for row in failed.collect()],

@@ -24,11 +24,11 @@ from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.problem import NOBODY, BoolArray, Problem
 from samerack.common.records import LEADING, UNKNOWN, GroupState
 from samerack.pipeline.problem import (
-    LEADABLE,
     GroupProblem,
     PlanReads,
     Reads,
     at_rates_of,
+    can_be_led,
     group_of,
     led_plan,
     reads,
@@ -135,7 +135,7 @@ class _Structure:
     def _possible(self, group: GroupProblem, now: PlanReads) -> float | None:
         if not now.known:
             return None
-        if not now.crossing or self.state.kind not in LEADABLE:
+        if not now.crossing or not can_be_led(self.state):
             return now.share
         best = self._best
         if best is None:
@@ -170,7 +170,7 @@ def _unavoidable(problem: Problem) -> BoolArray | None:
 def _only_rates_differ(one: GroupState, other: GroupState) -> bool:
     return (
         all(getattr(one, name) == getattr(other, name) for name in _SAME)
-        and one.planning == other.planning
+        and (one.planning, one.refusal) == (other.planning, other.refusal)
         and len(one.topics) == len(other.topics)
         and all(
             (mine.name, mine.replicas, mine.owner) == (its.name, its.replicas, its.owner)

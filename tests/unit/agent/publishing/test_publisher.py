@@ -25,7 +25,7 @@ from samerack.settings.all_settings import Settings
 from samerack.settings.leading import LeadingSettings
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.snapshot import TrafficSnapshot
+from samerack.traffic.snapshot import GroupTraffic, TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, flow, group, member, publish, snapshot, weighed
 
 FLAGS: dict[str, Any] = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]}
@@ -205,6 +205,22 @@ def test_a_state_says_how_its_group_is_planned() -> None:
     seen = state_record(heavy, snapshot(one).cluster, given)
     assert seen.planning == PlanningState(by_bytes=True, keep_copartitioned=False, max_skew=2, spread_moves=1)
     assert [topic.weights for topic in seen.topics] == [(1, 2, 4, 8, 16, 32)]
+
+
+def test_a_state_says_why_the_agent_would_not_join() -> None:
+    """By the agent's own rule and settings; nothing is said of groups whose members do not choose the assignor."""
+    one = group()
+    members = tuple(replace(member, version=0, topics=frozenset({"clicks"})) for member in one.members)
+    old = replace(one, assignor="roundrobin", members=members)
+
+    def refusal(asked: GroupTraffic, **given: Any) -> str | None:
+        return state_record(asked, snapshot(one).cluster, LeadingSettings(**given)).refusal
+
+    assert refusal(one) == ""
+    assert "does not offer" in str(refusal(one, protocols=("sticky",)))
+    assert "subscription v0" in str(refusal(old))
+    assert refusal(old, allow_roundrobin_v0=True) == ""
+    assert refusal(replace(one, kind="consumer", assignor="uniform")) is None
 
 
 def test_a_state_says_by_what_its_group_is_balanced() -> None:
