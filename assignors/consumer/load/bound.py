@@ -38,10 +38,9 @@ def as_shared(units: LoadUnits) -> LoadUnits:
     """
     limited = (units.most > 0) & (units.most < int(units.count.sum()))
     average = float(units.load.sum()) / max(1, int(units.count.sum()))
-    level = lower_bound(units)
-    capacity = np.where(
-        limited & (level > 0), np.minimum(units.capacity, units.most * average / max(level, 1e-300)), units.capacity
-    )
+    capacity = units.capacity
+    if limited.any() and (level := lower_bound(units)) > 0:
+        capacity = np.where(limited, np.minimum(capacity, units.most * average / level), capacity)
     patterns, of = np.unique(units.may_have, axis=1, return_inverse=True)
     wanting = (units.most > 0) & units.may_have.any(axis=0)
     members = np.bincount(of.ravel()[wanting], minlength=patterns.shape[1]).astype(np.float64)
