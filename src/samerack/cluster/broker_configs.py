@@ -201,6 +201,12 @@ class ServerAssignors:
         known = [names[:1] == (ASSIGNOR,) for names in self.by_broker.values() if names is not None]
         return (all(known) if self.installed is not None else None) if known else None
 
+    def assignor_of(self, asked: str) -> str:
+        """Return samerack's for a name that only it can have, as `samerack.assignor.name` renames it; else the name."""
+        offered = {name for names in self.by_broker.values() for name in names or ()}
+        renamed = asked and self.installed and asked not in offered and not any("." in name for name in offered)
+        return ASSIGNOR if renamed else asked
+
 
 def from_values(values: Mapping[int, str]) -> ServerAssignors:
     """Return the assignors in the values of `group.consumer.assignors` by broker; "" is a broker that has none."""

@@ -93,6 +93,7 @@ def server_assignment(
     what samerack's assignor would change, `change` what makes the brokers assign the group as its assignor would decide
     now, "" if they have.
     """
+    assignor = offered.assignor_of(assignor)
     return ServerAssignment(
         assignor=assignor,
         installed=offered.installed,

@@ -99,17 +99,17 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
     """Find groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
     for group, cost in evidence.pairs:
         if group.kind == _CONSUMER and cost.server is not None and cost.avoidable_share:
-            is_used, then, now = group.assignor == ASSIGNOR, cost.server.share, group.shares.present
+            is_used, then, now = cost.server.assignor == ASSIGNOR, cost.server.share, group.shares.present
             if not is_used and then is not None and now is not None and now - then <= MIN_SHARE:
                 continue  # samerack's assignor there would change nothing now: leaders alone serve, or no rack is sent
             saves, most = cost.server.saves_dollars_per_month, cost.avoidable_dollars_per_month
             alone = None if saves is None or most is None else min(saves, most)
-            regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
+            regard = "" if is_used else " without regard to racks"
             under = "" if cost.server.share is None else f", {cost.server.share:.0%} with samerack's assignor"
             yield Finding(
                 code=Code.BROKER_ASSIGNED,
                 where=in_group(group),
-                cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
+                cause=f"the brokers assign it (KIP-848, {cost.server.assignor or 'assignor not known'}){regard}: "
                 f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would "
                 f"suffice{under}",
                 cure=cost.server.advice,

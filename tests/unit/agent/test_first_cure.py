@@ -41,7 +41,7 @@ MB: Final = 1_000_000
 EVERYWHERE: Final = ((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 6
 SINGLE: Final = ((1,), (2,), (3,)) * 6
 ONE_RACK: Final = ((1,),) * 18
-UNIFORM: Final = ServerAssignors(by_broker=dict.fromkeys(RACKS, ("samerack", "uniform")))
+UNIFORM: Final = ServerAssignors(by_broker=dict.fromkeys(RACKS, ("samerack", "uniform", "range")))
 
 
 @dataclass(frozen=True, kw_only=True)

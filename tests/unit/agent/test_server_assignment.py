@@ -145,6 +145,15 @@ def test_the_advice_fits_what_brokers_have(assignor: str, offered: ServerAssigno
     assert bool(made.unknown) == (offered is UNKNOWN)
 
 
+def test_an_assignor_that_took_the_name_of_a_built_in_is_samerack() -> None:
+    """Where no broker offers `uniform` itself, a group with that name needs no change and saves nothing by one."""
+    near = replace(FAR, present_bytes=0.0, present_partitions=0.0)
+    server = server_of(snapshot(managed(shares=near)), from_values({1: f"{CLASS},range"}))
+    assert server is not None
+    assert (server.assignor, server.saves_dollars_per_month) == ("samerack", None)
+    assert server.advice.startswith("nothing to do")
+
+
 def test_a_group_of_static_members_needs_a_dynamic_one() -> None:
     """After restarts of each member, and of all, 6 of 9 partitions stayed across racks."""
     static = server_of(snapshot(_static("three")), EVERYWHERE)

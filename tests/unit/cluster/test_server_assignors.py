@@ -58,6 +58,23 @@ def test_whether_brokers_have_it(
     )
 
 
+@pytest.mark.parametrize(
+    ("values", "asked", "used"),
+    [
+        ({1: f"{CLASS},range", 2: f"range,{CLASS}"}, "uniform", "samerack"),
+        ({1: f"{CLASS},range"}, "range", "range"),
+        ({1: f"{CLASS},range", 2: "uniform,range"}, "uniform", "uniform"),
+        ({1: f"{CLASS},range", 2: "range"}, "uniform", "uniform"),
+        ({1: f"{CLASS},org.example.Mine"}, "mine", "mine"),
+        ({1: CLASS}, "", ""),
+        ({1: ""}, "uniform", "uniform"),
+    ],
+)
+def test_a_name_that_only_samerack_can_have_is_samerack(values: Mapping[int, str], asked: str, used: str) -> None:
+    """An assignor that took the name of a built-in is recognised where no broker offers that built-in."""
+    assert from_values(values).assignor_of(asked) == used
+
+
 def test_every_broker_is_asked() -> None:
     """The value of each broker is kept; one that does not return it, such as Kafka 3.7, has none."""
     values: dict[int, dict[str, str | None]] = {1: {"group.consumer.assignors": OURS}, 2: {}}

@@ -63,7 +63,7 @@ def test_the_class_of_the_page_is_that_of_the_jar() -> None:
         (
             _BROKER,
             r"java\.util\.(?!concurrent\.(?!atomic))|java\.lang\.management\.|javax\.management\.|org\.slf4j\.Logger"
-            r"|org\.apache\.kafka\.common\.(Uuid|Configurable);"
+            r"|org\.apache\.kafka\.common\.(Uuid|Configurable|config\.ConfigException);"
             r"|org\.apache\.kafka\.coordinator\.group\.api\.assignor\.",
         ),
     ],

@@ -5,20 +5,20 @@ import java.util.Arrays;
 import java.util.Deque;
 
 /**
- * Computes the most even loads that the subscriptions allow.
+ * Computes the most even loads that the subscriptions and the members' limits allow.
  *
- * <p>Kinds of partitions and subscriptions fall into parts. In a part every member gets the part's floor or one more, and
- * no partition goes from a kind of one part to a subscription of another. All plans with the least sum of squared loads,
- * and only these, have such loads (Frank and Murota, "Decreasing minimization on M-convex sets", 2022). A part is found
- * by cutting: where a flow cannot give all members the mean, a minimum cut separates those who get more from those who
- * get less, and each side is a problem of its own.
+ * <p>Kinds of partitions and subscriptions fall into parts. In a part every member gets the part's floor or one more, or
+ * its limit where that is not above the floor, and no partition goes from a kind of one part to a subscription of another.
+ * All plans with the least sum of squared loads, and only these, have such loads (Frank and Murota, "Decreasing
+ * minimization on M-convex sets", 2022). A part is found by cutting: where a flow cannot fill all members to one level, a
+ * minimum cut separates those who get more from those who get less, and each side is a problem of its own.
  */
 final class Balance {
     /** By kind: its part, or -1 without partitions. */
     final int[] partOfKind;
     /** By subscription: its part. */
     final int[] partOfSubscription;
-    /** By subscription: the most partitions that one of its members has in any of these plans. */
+    /** By subscription: the most partitions that one of its members has in any of these plans, but for its limit. */
     final int[] mostOfSubscription;
     /** By part: least partitions of each member. */
     int[] floor = new int[4];
@@ -28,18 +28,20 @@ final class Balance {
     int parts;
 
     private final Kinds kinds;
+    private final int[] limitOf;
     private final Steps steps;
 
-    private Balance(Kinds kinds, Steps steps) {
+    private Balance(Kinds kinds, int[] limitOf, Steps steps) {
         this.kinds = kinds;
+        this.limitOf = limitOf;
         this.steps = steps;
         partOfKind = new int[kinds.supply.length];
         partOfSubscription = new int[kinds.members.length];
         mostOfSubscription = new int[kinds.members.length];
     }
 
-    static Balance of(Kinds kinds, Steps steps) {
-        Balance balance = new Balance(kinds, steps);
+    static Balance of(Kinds kinds, int[] limitOf, Steps steps) {
+        Balance balance = new Balance(kinds, limitOf, steps);
         balance.divide();
         return balance;
     }
@@ -102,17 +104,17 @@ final class Balance {
     /** Returns which kinds and subscriptions (in this order) get more than the others, or null if the part is even. */
     private boolean[] cut(int[][] part, int open) {
         int units = 0;
-        int members = 0;
         for (int kind : part[0]) {
             units += kinds.supply[kind];
         }
+        int level = level(part[1], units);
+        int even = 0;
         for (int subscription : part[1]) {
-            members += kinds.members[subscription];
+            even += Math.min(level, limitOf[subscription]) * kinds.members[subscription];
         }
-        int mean = units / members;
         if (part[1].length == 1) {
-            close(mean, units - mean * members);
-            mostOfSubscription[part[1][0]] = units > mean * members ? mean + 1 : mean;
+            close(level, units - even);
+            mostOfSubscription[part[1][0]] = units > even ? level + 1 : level;
             return null;
         }
         FlowNetwork network = new FlowNetwork(steps);
@@ -124,7 +126,8 @@ final class Balance {
         for (int index = 0; index < part[1].length; index++) {
             int subscription = part[1][index];
             nodeOf[subscription] = part[0].length + index;
-            leaving[index] = network.arc(nodeOf[subscription], sink, mean * kinds.members[subscription], 0);
+            int floor = Math.min(level, limitOf[subscription]);
+            leaving[index] = network.arc(nodeOf[subscription], sink, floor * kinds.members[subscription], 0);
         }
         for (int index = 0; index < part[0].length; index++) {
             int kind = part[0][index];
@@ -137,18 +140,40 @@ final class Balance {
             }
         }
         int sent = network.send(source, sink);
-        if (sent == mean * members) {
+        if (sent == even) {
             for (int index = 0; index < leaving.length; index++) {
-                network.widen(leaving[index], kinds.members[part[1][index]]);
+                if (limitOf[part[1][index]] > level) {
+                    network.widen(leaving[index], kinds.members[part[1][index]]);
+                }
             }
             sent += network.send(source, sink);
             if (sent == units) {
-                close(mean, units - mean * members);
-                findMost(part, mean, network, leaving, first);
+                close(level, units - even);
+                findMost(part, level, network, leaving, first);
                 return null;
             }
         }
         return Arrays.copyOf(network.reachable(source), source - first);
+    }
+
+    /** Returns the highest level to which the units fill members, none above its limit. */
+    private int level(int[] subscriptions, int units) {
+        int level = -1;
+        while (true) {
+            int left = units;
+            int members = 0;
+            for (int subscription : subscriptions) {
+                if (limitOf[subscription] > level) {
+                    members += kinds.members[subscription];
+                } else {
+                    left -= limitOf[subscription] * kinds.members[subscription];
+                }
+            }
+            if (members == 0 || left / members == level) {
+                return level;
+            }
+            level = left / members;
+        }
     }
 
     /** A member has one more than the floor where some member of its subscription does, or could take it from another. */
@@ -156,7 +181,8 @@ final class Balance {
         int[] over = new int[leaving.length];
         int count = 0;
         for (int index = 0; index < leaving.length; index++) {
-            if (network.left(leaving[index]) < kinds.members[part[1][index]]) {
+            int subscription = part[1][index];
+            if (limitOf[subscription] > floor && network.left(leaving[index]) < kinds.members[subscription]) {
                 over[count++] = first + part[0].length + index;
             }
         }

@@ -15,7 +15,7 @@ final class ExactPlan {
         }
         Kinds kinds = Kinds.of(group, steps);
         Pools pools = new Pools(group, kinds, steps);
-        Balance balance = Balance.of(kinds, steps);
+        Balance balance = Balance.of(kinds, group.limitOf, steps);
         Loads loads = settings.areRacksFirst()
                 ? SkewedLoads.of(group, kinds, pools, balance, settings.skew(), steps)
                 : new Loads(group, kinds, balance);

@@ -7,7 +7,7 @@ import org.apache.kafka.common.Uuid;
  *
  * <p>Members are sorted (static members by group instance id, then dynamic ones by member id), topics by id, and
  * partitions by topic and number, so that equal groups give equal arrays whatever the order of the input. Arrays are not
- * changed after {@link GroupReader} has filled them.
+ * changed after {@link GroupReader} has filled them, but for limits that leave too little room.
  */
 final class Group {
     /** Value of a missing owner, and of the row of a partition that nobody may have. */
@@ -23,10 +23,12 @@ final class Group {
     final Uuid[] topics;
     /** By topic: its first partition; one more entry has the number of all partitions. */
     final int[] first;
-    /** By member: its subscription. */
+    /** By member: its subscription; members with equal topics and different limits have different ones. */
     final int[] subscriptionOf;
     /** By subscription: its topics, ascending. */
     final int[][] subscriptions;
+    /** By subscription: the most partitions that each of its members may have, or {@link Limits#NONE}. */
+    final int[] limitOf;
     /** By partition: its row of {@link #near}, or {@link #NOBODY} where it may not be assigned. */
     final int[] row;
     /** By row and column: whether members of the column read the partition in their own rack. */
@@ -44,6 +46,7 @@ final class Group {
             int[] first,
             int[] subscriptionOf,
             int[][] subscriptions,
+            int[] limitOf,
             int[] row,
             boolean[][] near,
             int[] owner,
@@ -55,6 +58,7 @@ final class Group {
         this.first = first;
         this.subscriptionOf = subscriptionOf;
         this.subscriptions = subscriptions;
+        this.limitOf = limitOf;
         this.row = row;
         this.near = near;
         this.owner = owner;

@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
@@ -16,7 +17,7 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 
 /** Reads what the group coordinator knows of a group into a {@link Group}. Topics that do not exist are ignored. */
 final class GroupReader {
-    private static final int MAX_PARTITIONS = 1 << 26;
+    static final int MAX_PARTITIONS = 1 << 26;
 
     private final GroupSpec spec;
     private final SubscribedTopicDescriber describer;
@@ -39,12 +40,13 @@ final class GroupReader {
      *
      * @throws PartitionAssignorException the group has more partitions than an assignor can count
      */
-    static Group read(GroupSpec spec, SubscribedTopicDescriber describer) {
-        return new GroupReader(spec, describer).read();
+    static Group read(GroupSpec spec, SubscribedTopicDescriber describer, Limits limits) {
+        return new GroupReader(spec, describer).read(limits);
     }
 
-    private Group read() {
+    private Group read(Limits limits) {
         readSubscriptions();
+        int[] limitOf = readLimits(limits);
         int[] columnOf = new int[members.length];
         Map<String, Integer> columnOfRack = new HashMap<>();
         int columns = readColumns(columnOf, columnOfRack);
@@ -54,7 +56,8 @@ final class GroupReader {
         boolean[] reusable = new boolean[members.length];
         readOwners(row, owner, reusable);
         return new Group(
-                members, columnOf, columns, topics, first, subscriptionOf, subscriptions, row, near, owner, reusable);
+                members, columnOf, columns, topics, first, subscriptionOf, subscriptions, limitOf, row, near, owner,
+                reusable);
     }
 
     /** Static members keep their place when they restart with a new member id (KIP-345). */
@@ -113,6 +116,37 @@ final class GroupReader {
             first[topic] = (int) sum;
         }
         subscriptions = read.renumbered(topicOf);
+    }
+
+    /** Returns the limits by subscription; from here on, members with different limits have different ones. */
+    private int[] readLimits(Limits limits) {
+        int[] limit = new int[members.length];
+        Arrays.fill(limit, Limits.NONE);
+        boolean limited = false;
+        for (int member = 0; limits != Limits.OF_NOBODY && member < members.length; member++) {
+            Optional<String> instance = spec.memberSubscription(members[member]).instanceId();
+            if (instance.isEmpty()) {
+                break; // static members come first
+            }
+            limit[member] = limits.of(instance.get());
+            limited |= limit[member] != Limits.NONE;
+        }
+        if (!limited) {
+            return Arrays.copyOf(limit, subscriptions.length); // as many as members at most
+        }
+        int[][] topicsOf = subscriptions;
+        subscriptions = new int[members.length][];
+        Map<IntRow, Integer> known = new HashMap<>();
+        for (int member = 0; member < members.length; member++) {
+            int number = known.size();
+            Integer before = known.putIfAbsent(new IntRow(new int[] {subscriptionOf[member], limit[member]}), number);
+            number = before == null ? number : before;
+            subscriptions[number] = topicsOf[subscriptionOf[member]];
+            limit[number] = limit[member];
+            subscriptionOf[member] = number;
+        }
+        subscriptions = Arrays.copyOf(subscriptions, known.size());
+        return Arrays.copyOf(limit, known.size());
     }
 
     private int readColumns(int[] columnOf, Map<String, Integer> columnOfRack) {

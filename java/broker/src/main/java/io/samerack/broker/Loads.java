@@ -26,8 +26,9 @@ final class Loads {
         this(kinds, balance, group.columns, group.subscriptions.length * group.columns, balance.extras, null, null);
         for (int cell = 0; cell < floor.length; cell++) {
             part[cell] = balance.partOfSubscription[cell / columns];
-            floor[cell] = balance.floor[part[cell]];
-            stretches[cell] = balance.extras[part[cell]] > 0;
+            int limit = group.limitOf[cell / columns];
+            floor[cell] = Math.min(limit, balance.floor[part[cell]]);
+            stretches[cell] = balance.extras[part[cell]] > 0 && limit > balance.floor[part[cell]];
         }
     }
 

@@ -7,11 +7,12 @@ import java.util.Arrays;
  * fails, so it shares no code with it.
  *
  * <p>Members keep what they have, the rest goes to the members with the fewest partitions, and then members with more
- * partitions than others of the same topics give some away. For equal subscriptions the loads differ by at most one; for
- * others they are close to even after a bounded number of rounds.
+ * partitions than others of the same topics give some away. For equal subscriptions the loads differ by at most one, or
+ * by limits; for others they are close to even and to limits after a bounded number of rounds.
  */
 final class PlainPlan {
     private static final int ROUNDS = 16;
+    private static final int BEYOND_LIMIT = GroupReader.MAX_PARTITIONS;
 
     private final Group group;
     private final int[] kindOf;
@@ -97,7 +98,7 @@ final class PlainPlan {
                 continue;
             }
             heap.settle();
-            int difference = best == null ? -1 : Integer.compare(load[heap.top()], load[best.top()]);
+            int difference = best == null ? -1 : Integer.compare(weight(heap.top()), weight(best.top()));
             if (difference < 0 || difference == 0 && near[column] && !near[group.columnOf[best.top()]]) {
                 best = heap;
             }
@@ -106,6 +107,20 @@ final class PlainPlan {
             plan[partition] = best.top();
             load[best.top()]++;
         }
+    }
+
+    /** Returns the load of a member, and more where it has no room for another partition. */
+    private int weight(int member) {
+        return weight(member, load[member]);
+    }
+
+    private int weight(int member, int having) {
+        int limit = limitOf(member);
+        return having < limit ? having : BEYOND_LIMIT + having - limit;
+    }
+
+    private int limitOf(int member) {
+        return group.limitOf[group.subscriptionOf[member]];
     }
 
     private Heap[] heaps(int[] members, boolean byColumn) {
@@ -152,12 +167,12 @@ final class PlainPlan {
         boolean moved = false;
         for (int partition = group.first[topic]; partition < group.first[topic + 1]; partition++) {
             int giver = plan[partition];
-            if (giver < 0 || load[giver] <= limit) {
+            if (giver < 0 || load[giver] <= Math.min(limit, limitOf(giver))) {
                 continue;
             }
             fewest.settle();
             int taker = fewest.top();
-            if (load[taker] + 1 < load[giver]) {
+            if (weight(taker) < weight(giver, load[giver] - 1)) {
                 plan[partition] = taker;
                 load[taker]++;
                 load[giver]--;
@@ -189,7 +204,7 @@ final class PlainPlan {
                 key = Arrays.copyOf(key, 2 * size);
             }
             int place = size++;
-            int weight = load[added];
+            int weight = weight(added);
             while (place > 0 && before(weight, added, (place - 1) / 2)) {
                 member[place] = member[(place - 1) / 2];
                 key[place] = key[(place - 1) / 2];
@@ -206,8 +221,8 @@ final class PlainPlan {
 
         /** Brings a member with the least load to the top. */
         void settle() {
-            while (key[0] != load[member[0]]) {
-                int weight = load[member[0]];
+            while (key[0] != weight(member[0])) {
+                int weight = weight(member[0]);
                 int moving = member[0];
                 int place = 0;
                 while (2 * place + 1 < size) {

@@ -2,7 +2,10 @@ package io.samerack.broker;
 
 import java.util.Arrays;
 
-/** Checks a plan before it leaves the assignor: it must give what may be assigned, once, to members that subscribe. */
+/**
+ * Checks a plan before it leaves the assignor: it must give what may be assigned, once, to members that subscribe and
+ * have room for it.
+ */
 final class PlanCheck {
     private PlanCheck() {}
 
@@ -32,6 +35,11 @@ final class PlanCheck {
                     }
                     checked = subscription;
                 }
+            }
+        }
+        for (int member = 0; member < load.length; member++) {
+            if (load[member] > group.limitOf[group.subscriptionOf[member]]) {
+                return "member " + group.members[member] + " has more partitions than its limit";
             }
         }
         return even ? unevenness(group, load) : null;

@@ -14,8 +14,8 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
  * <p>Objective, lexicographic and exact:
  *
  * <ol>
- *   <li>balance: the least sum of squared loads that the subscriptions allow; members with equal subscriptions differ by one
- *       partition at most,
+ *   <li>balance: the least sum of squared loads that the subscriptions and limits allow; members with equal subscriptions
+ *       and limits differ by one partition at most,
  *   <li>racks: the fewest partitions read by a member whose rack has no replica; a member without a rack reads none so,
  *   <li>moves: the fewest partitions whose new member is not the one that has them.
  * </ol>
@@ -31,8 +31,9 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
  *
  * <p>Properties, in the broker's file: {@value Settings#OBJECTIVES} ({@code balance,racks,moves} unless it is
  * {@code balance,moves,racks} or {@code racks,balance,moves}), {@value Settings#MAX_SKEW}, {@value
- * Settings#KEEP_COPARTITIONED} and {@value Settings#MAX_STEPS}. A wrong value is logged and its default is used: it must
- * not stop a broker.
+ * Settings#KEEP_COPARTITIONED}, {@value Settings#MAX_PARTITIONS} (no member has more than its limit), {@value
+ * Settings#MAX_STEPS} and {@value Settings#NAME}. A wrong value is logged and its default is used, as it must not stop a
+ * broker; only a wrong name does.
  *
  * <p>The assignor runs in the group coordinator: it does no I/O, starts no thread and keeps nothing between calls but
  * counts, which {@link AssignorMetricsMBean} shows. An exact plan that takes too many steps, fails or does not pass its
@@ -55,19 +56,20 @@ public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor, 
 
     @Override
     public String name() {
-        return "samerack";
+        return settings.name;
     }
 
     @Override
     public GroupAssignment assign(GroupSpec spec, SubscribedTopicDescriber describer)
             throws PartitionAssignorException {
         long started = System.nanoTime();
+        Settings now = settings;
         if (spec.memberIds().isEmpty()) {
             return new GroupAssignment(Map.of());
         }
         try {
-            Group group = GroupReader.read(spec, describer);
-            GroupAssignment assignment = Plans.toAssignment(group, plan(group, settings), spec);
+            Group group = GroupReader.read(spec, describer, now.limits);
+            GroupAssignment assignment = Plans.toAssignment(group, plan(group, now), spec);
             metrics.assigned(System.nanoTime() - started);
             return assignment;
         } catch (PartitionAssignorException refused) {
@@ -80,7 +82,9 @@ public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor, 
     /** Returns the exact plan, or a plain one where that fails. */
     private int[] plan(Group group, Settings now) {
         try {
-            int[] plan = ExactPlan.of(group, now, new Steps(now.maxSteps));
+            Steps steps = new Steps(now.maxSteps);
+            Limits.makeRoom(group, steps);
+            int[] plan = ExactPlan.of(group, now, steps);
             String fault = PlanCheck.faultOf(group, plan, now.areLoadsEven());
             if (fault == null) {
                 return plan;

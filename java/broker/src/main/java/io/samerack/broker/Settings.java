@@ -2,13 +2,16 @@ package io.samerack.broker;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.kafka.common.config.ConfigException;
 
 /**
  * The assignor's properties, which stand in the broker's own file beside {@code group.consumer.assignors}.
  *
  * <p>A wrong value never stops a broker: an assignor is a guest there, and a spelling mistake must not take a broker out
  * of service at its next restart. The default is used instead, the mistake is logged as an error, and
- * {@code ConfigurationErrors} of {@link AssignorMetricsMBean} counts it.
+ * {@code ConfigurationErrors} of {@link AssignorMetricsMBean} counts it. Only a wrong name does: under its default the
+ * broker would refuse members that ask for the name, and a name that two assignors have makes the coordinator fail to
+ * load groups. Kafka cannot see that at its start: up to 4.3 it does not look, and 4.4 looks before it configures us.
  */
 final class Settings {
     /** Which of balance, racks and moves matters most, then next, then last. */
@@ -19,8 +22,16 @@ final class Settings {
     static final String KEEP_COPARTITIONED = "samerack.assignor.keep.copartitioned";
     /** Elementary steps that one exact plan may take before a plain plan replaces it. */
     static final String MAX_STEPS = "samerack.assignor.max.steps";
+    /** Rules for the most partitions that members may have, by instance id. */
+    static final String MAX_PARTITIONS = "samerack.assignor.max.partitions";
+    /** The name by which members ask for the assignor. */
+    static final String NAME = "samerack.assignor.name";
 
+    static final String DEFAULT_NAME = "samerack";
     static final long DEFAULT_MAX_STEPS = 400_000_000L;
+
+    private static final String LINE = "group.consumer.assignors";
+    private static final String KAFKAS = "org.apache.kafka.coordinator.group.assignor.";
 
     /** The orders of objectives that can be had. */
     enum Order {
@@ -39,15 +50,25 @@ final class Settings {
     final int maxSkew;
     final boolean keepCopartitioned;
     final long maxSteps;
+    final Limits limits;
+    final String name;
     /** What was wrong, by property. */
     final Map<String, String> mistakes;
 
     private Settings(
-            Order order, int maxSkew, boolean keepCopartitioned, long maxSteps, Map<String, String> mistakes) {
+            Order order,
+            int maxSkew,
+            boolean keepCopartitioned,
+            long maxSteps,
+            Limits limits,
+            String name,
+            Map<String, String> mistakes) {
         this.order = order;
         this.maxSkew = maxSkew;
         this.keepCopartitioned = keepCopartitioned;
         this.maxSteps = maxSteps;
+        this.limits = limits;
+        this.name = name;
         this.mistakes = mistakes;
     }
 
@@ -55,7 +76,11 @@ final class Settings {
         return of(Map.of());
     }
 
-    /** Reads the properties; wrong ones have their defaults, and are in {@link #mistakes}. */
+    /**
+     * Reads the properties; wrong ones have their defaults, and are in {@link #mistakes}.
+     *
+     * @throws ConfigException the name is wrong
+     */
     static Settings of(Map<String, ?> properties) {
         Map<String, String> mistakes = new LinkedHashMap<>();
         Order order = order(properties, mistakes);
@@ -71,7 +96,13 @@ final class Settings {
                     + " nor " + OBJECTIVES + "=" + Order.RACKS_BALANCE_MOVES.text + " goes with it");
             keepCopartitioned = false;
         }
-        return new Settings(order, maxSkew, keepCopartitioned, maxSteps, mistakes);
+        Limits limits = limits(properties, mistakes);
+        if (keepCopartitioned && limits != Limits.OF_NOBODY) {
+            mistakes.put(MAX_PARTITIONS, "topics kept together are always dealt evenly; take one of the two out, this or "
+                    + KEEP_COPARTITIONED);
+            limits = Limits.OF_NOBODY;
+        }
+        return new Settings(order, maxSkew, keepCopartitioned, maxSteps, limits, name(properties), mistakes);
     }
 
     /** Whether reading in the own rack comes before balance, within {@link #skew}. */
@@ -104,6 +135,35 @@ final class Settings {
         }
         mistakes.put(OBJECTIVES, "\"" + given + "\" is none of: " + all);
         return Order.BALANCE_RACKS_MOVES;
+    }
+
+    private static Limits limits(Map<String, ?> properties, Map<String, String> mistakes) {
+        Object given = properties.get(MAX_PARTITIONS);
+        try {
+            return given == null ? Limits.OF_NOBODY : new Limits(given.toString().split(","));
+        } catch (IllegalArgumentException wrong) {
+            mistakes.put(MAX_PARTITIONS, wrong.getMessage());
+            return Limits.OF_NOBODY;
+        }
+    }
+
+    private static String name(Map<String, ?> properties) {
+        Object given = properties.get(NAME);
+        if (given == null) {
+            return DEFAULT_NAME;
+        }
+        String name = given.toString().trim();
+        if (!name.matches("[A-Za-z0-9._-]+")) {
+            throw new ConfigException(NAME, given, "a name has letters, digits, dots, dashes and underscores only; "
+                    + "without the property it is " + DEFAULT_NAME);
+        }
+        for (String other : String.valueOf(properties.get(LINE)).split("[\\s,]+")) {
+            if (other.equals(name) || other.equalsIgnoreCase(KAFKAS + name + "Assignor")) {
+                throw new ConfigException(NAME, given, "Kafka's own assignor of this name is in " + LINE + "; take "
+                        + other + " out there, or use another name");
+            }
+        }
+        return name;
     }
 
     private static long number(

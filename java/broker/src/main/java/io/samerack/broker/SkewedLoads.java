@@ -59,7 +59,8 @@ final class SkewedLoads {
         SkewedLoads skewed = new SkewedLoads(group, kinds, pools, steps);
         for (int cell = 0; cell < skewed.limit.length; cell++) {
             long share = balance.mostOfSubscription[cell / group.columns];
-            skewed.limit[cell] = (int) Math.min(share + maxSkew, skewed.units);
+            long limit = Math.min(group.limitOf[cell / group.columns], skewed.units);
+            skewed.limit[cell] = (int) Math.min(share + maxSkew, limit);
         }
         skewed.solve(steps);
         return skewed.loads();

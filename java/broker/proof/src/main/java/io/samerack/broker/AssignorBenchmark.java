@@ -198,7 +198,7 @@ public class AssignorBenchmark {
 
         @Override
         public GroupAssignment assign(GroupSpec spec, SubscribedTopicDescriber describer) {
-            partitions += GroupReader.read(spec, describer).partitions(); // kept, so that no reading can be left out
+            partitions += GroupReader.read(spec, describer, Limits.OF_NOBODY).partitions(); // kept, so that no reading can be left out
             return new GroupAssignment(Map.of());
         }
     }

@@ -62,18 +62,56 @@ final class BruteForce {
         share = new int[members.size()];
     }
 
+    /** Returns the limit of each member, raised by the least number with which there is a plan. */
+    static int[] limits(ProofGroup group, String rules) {
+        BruteForce search = new BruteForce(group);
+        for (int index = 0; index < search.limit.length; index++) {
+            search.limit[index] = limit(search.members.get(index).instance, rules);
+        }
+        int raise = search.excess(0);
+        return Arrays.stream(search.limit).map(most -> most == Integer.MAX_VALUE ? most : most + raise).toArray();
+    }
+
+    private static int limit(String instance, String rules) {
+        for (String rule : rules.split(",")) {
+            String[] parts = rule.split(":");
+            if (instance != null && instance.matches(parts[0].replace("?", ".").replace("*", ".*"))) {
+                return Integer.parseInt(parts[1]);
+            }
+        }
+        return Integer.MAX_VALUE;
+    }
+
+    /** The least of what a member of a plan may have to have beyond its limit. */
+    private int excess(int partition) {
+        int least = Integer.MAX_VALUE;
+        if (partition == allowed.length) {
+            least = 0;
+            for (int index = 0; index < load.length; index++) {
+                least = Math.max(least, load[index] - limit[index]);
+            }
+            return least;
+        }
+        for (int index : allowed[partition]) {
+            load[index]++;
+            least = Math.min(least, excess(partition + 1));
+            load[index]--;
+        }
+        return least;
+    }
+
     /** Returns squares, crossing and moves in the order of the objectives. */
-    static long[] best(ProofGroup group, Settings settings) {
+    static long[] best(ProofGroup group, Settings settings, int[] limits) {
         if (settings.keepCopartitioned) {
             return BundleSearch.best(group, settings.order);
         }
         BruteForce search = new BruteForce(group);
         search.order = settings.order;
-        Arrays.fill(search.limit, Integer.MAX_VALUE);
+        System.arraycopy(limits, 0, search.limit, 0, limits.length);
         if (settings.maxSkew > 0) {
             search.shares(0);
             for (int index = 0; index < search.limit.length; index++) {
-                search.limit[index] = search.share[index] + settings.maxSkew;
+                search.limit[index] = Math.min(limits[index], search.share[index] + settings.maxSkew);
             }
             search.order = Settings.Order.RACKS_BALANCE_MOVES;
         }
@@ -85,9 +123,11 @@ final class BruteForce {
     private void shares(int partition) {
         if (partition < allowed.length) {
             for (int index : allowed[partition]) {
-                load[index]++;
-                shares(partition + 1);
-                load[index]--;
+                if (load[index] < limit[index]) {
+                    load[index]++;
+                    shares(partition + 1);
+                    load[index]--;
+                }
             }
             return;
         }

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.Random;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
+import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignorException;
 
@@ -22,6 +23,7 @@ public final class Guest {
      */
     public static void main(String[] arguments) throws Exception {
         wrongProperties();
+        names();
         workBound();
         plainPlans();
         brokenInput();
@@ -51,6 +53,39 @@ public final class Guest {
         require(both.maxSkew == 2 && !both.keepCopartitioned && both.mistakes.size() == 1, "one of two that conflict");
         Settings spaced = Settings.of(Map.of(Settings.OBJECTIVES, "racks, balance, moves"));
         require(spaced.order == Settings.Order.RACKS_BALANCE_MOVES, "spaces do not matter");
+        for (String rules : new String[] {"canary", "canary:-1", ":2", "a:1,,b:2", "a b:1", "a:99999999", "a:1:2"}) {
+            Settings wrong = Settings.of(Map.of(Settings.MAX_PARTITIONS, rules));
+            require(wrong.mistakes.size() == 1 && wrong.limits == Limits.OF_NOBODY, rules + " is wrong");
+        }
+        Settings limited = Settings.of(Map.of(Settings.MAX_PARTITIONS, " *-canary-??:2, big*:3 "));
+        require(limited.mistakes.isEmpty() && limited.limits.of("a-canary-17") == 2, "the first rule that fits counts");
+        require(limited.limits.of("big-canary-1") == 3 && limited.limits.of("a-big") == Limits.NONE, "a whole id is matched");
+        Settings kept = Settings.of(Map.of(Settings.MAX_PARTITIONS, "*:1", Settings.KEEP_COPARTITIONED, true));
+        require(kept.keepCopartitioned && kept.limits == Limits.OF_NOBODY, "joins come before limits");
+    }
+
+    private static void names() {
+        String line = "group.consumer.assignors";
+        String ours = RackAwareAssignor.class.getName();
+        String theirs = "org.apache.kafka.coordinator.group.assignor.UniformAssignor";
+        require(Proof.assignor(Map.of()).name().equals("samerack"), "the default name");
+        require(
+                Proof.assignor(Map.of(Settings.NAME, "uniform", line, ours + ",range")).name().equals("uniform"),
+                "it takes the place of a built-in that is left out");
+        for (String wrong : new String[] {ours + ", uniform", "range," + theirs + "," + ours}) {
+            refused(Map.of(Settings.NAME, "uniform", line, wrong), "use another name");
+        }
+        refused(Map.of(Settings.NAME, " "), "it is samerack");
+    }
+
+    private static void refused(Map<String, String> properties, String cure) {
+        try {
+            Proof.assignor(properties);
+        } catch (ConfigException refused) {
+            require(refused.getMessage().contains(Settings.NAME) && refused.getMessage().endsWith(cure), refused.getMessage());
+            return;
+        }
+        throw new AssertionError("a broker starts with " + properties);
     }
 
     private static void workBound() throws Exception {
@@ -61,22 +96,36 @@ public final class Guest {
         require(metric("Assignments") > 0, "assignments are counted");
     }
 
-    /** Plain plans are valid, as even as can be for equal subscriptions, and move nothing twice. */
+    /** Plain plans are valid, for equal subscriptions even and within limits, and move nothing twice. */
     private static void plainPlans() {
-        RackAwareAssignor plain = Proof.assignor(Map.of(Settings.MAX_STEPS, "1"));
-        RackAwareAssignor exact = Proof.assignor(Map.of());
-        for (int seed = 0; seed < 2000; seed++) {
-            ProofGroup group = RandomGroups.next(new Random(seed), 10, 60);
+        for (int seed = 0; seed < 4000; seed++) {
+            Random dice = new Random(seed);
+            ProofGroup group = RandomGroups.next(dice, 10, 60);
+            String rules = seed % 2 == 0 ? "nobody:0" : RandomGroups.limit(dice, group);
+            RackAwareAssignor plain = Proof.assignor(Map.of(Settings.MAX_STEPS, "1", Settings.MAX_PARTITIONS, rules));
             GroupAssignment plan = group.assign(plain);
             Score score = Score.of(group, plan);
-            if (new Subscriptions(group, group.members.keySet().toArray(new String[0]), new int[group.members.size()])
-                            .renumbered(new int[group.topics.size()]).length
-                    == 1) {
-                require(score.squares == Score.of(group, group.assign(exact)).squares, "seed " + seed + ": uneven");
+            if (group.members.values().stream().map(member -> member.topics).distinct().count() == 1) {
+                GroupAssignment exact = group.assign(Proof.assignor(Map.of(Settings.MAX_PARTITIONS, rules)));
+                int excess = excess(group, exact, rules);
+                require(excess(group, plan, rules) <= excess, "seed " + seed + ": a limit is not kept");
+                require(excess > 0 || score.squares == Score.of(group, exact).squares, "seed " + seed + ": uneven");
             }
             group.accept(plan);
             require(Score.of(group, group.assign(plain)).moves == 0, "seed " + seed + ": a second run moves");
         }
+    }
+
+    /** The most that a member has beyond its limit. */
+    private static int excess(ProofGroup group, GroupAssignment plan, String rules) {
+        Limits limits = new Limits(rules.split(","));
+        int excess = 0;
+        for (Map.Entry<String, ProofGroup.Member> member : group.members.entrySet()) {
+            String instance = member.getValue().instance;
+            int limit = instance == null ? Limits.NONE : limits.of(instance);
+            excess = Math.max(excess, Score.largest(plan, member.getKey()) - limit);
+        }
+        return excess;
     }
 
     private static void brokenInput() {

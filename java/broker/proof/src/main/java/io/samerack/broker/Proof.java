@@ -1,6 +1,7 @@
 package io.samerack.broker;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -14,7 +15,7 @@ import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 /**
  * Holds the assignor to what it promises, on random groups; ends with an exception and the group where it does not.
  *
- * <p>{@code Proof exhaustive|kafka|histories COUNT [SEED]} prints one line of JSON with what was counted.
+ * <p>{@code Proof exhaustive|limits|kafka|histories COUNT [SEED]} prints one line of JSON with what was counted.
  */
 public final class Proof {
     private Proof() {}
@@ -29,7 +30,8 @@ public final class Proof {
         int count = Integer.parseInt(arguments[1]);
         int seed = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 0;
         switch (arguments[0]) {
-            case "exhaustive" -> exhaustive(count, seed);
+            case "exhaustive" -> exhaustive(count, seed, false);
+            case "limits" -> exhaustive(count, seed, true);
             case "kafka" -> kafka(count, seed);
             case "histories" -> histories(count, seed);
             default -> throw new IllegalArgumentException(arguments[0]);
@@ -59,28 +61,48 @@ public final class Proof {
                 + metrics.getPlainPlansForWorkBound();
     }
 
-    private static void exhaustive(int count, int firstSeed) {
+    private static void exhaustive(int count, int firstSeed, boolean limited) {
         for (int seed = firstSeed; seed < firstSeed + count; seed++) {
             Random dice = new Random(seed);
-            Map<String, Object> properties = BruteForce.settings(seed);
+            boolean skewed = limited && seed % 10 > 7; // limits do not go with topics kept together
+            Map<String, Object> properties = new HashMap<>(BruteForce.settings(skewed ? seed / 10 * 10 + 7 : seed));
             ProofGroup group = RandomGroups.next(dice, 4, 6);
+            GroupAssignment unlimited = group.assign(assignor(properties));
+            String rules = limited ? RandomGroups.limit(dice, group) : "nobody:0";
+            if (!properties.containsKey(Settings.KEEP_COPARTITIONED)) {
+                properties.put(Settings.MAX_PARTITIONS, rules);
+            }
             RackAwareAssignor assignor = assignor(properties);
             GroupAssignment plan = group.assign(assignor);
             Settings settings = Settings.of(properties);
+            int[] limits = BruteForce.limits(group, rules);
+            int at = 0;
+            for (String id : group.members.keySet()) {
+                require(Score.largest(plan, id) <= limits[at++], "a limit is not kept", seed, id, rules, group);
+            }
+            require(limited || partitions(plan).equals(partitions(unlimited)), "rules that fit nobody change a plan", seed);
             Settings.Order order = settings.maxSkew > 0 ? Settings.Order.RACKS_BALANCE_MOVES : settings.order;
             Score score = Score.of(group, plan);
             long[] reached = settings.keepCopartitioned
                     ? BundleSearch.cost(group, plan, order)
                     : score.inOrder(order);
-            long[] best = BruteForce.best(group, settings);
+            long[] best = BruteForce.best(group, settings, limits);
             require(
                     Score.compare(reached, best) == 0,
                     properties + ": the best is " + java.util.Arrays.toString(best) + ", reached " + java.util.Arrays.toString(reached),
                     seed, score, group, partitions(plan));
             settled(group, plan, assignor, dice, seed);
+            if (limited) { // too large for every plan, but any limit that is not kept makes a plain plan
+                ProofGroup larger = RandomGroups.next(dice, 12, 60);
+                properties.put(Settings.MAX_PARTITIONS, RandomGroups.limit(dice, larger));
+                RackAwareAssignor other = assignor(properties);
+                GroupAssignment made = larger.assign(other);
+                Score.of(larger, made);
+                settled(larger, made, other, dice, seed);
+            }
         }
         require(plainPlans() == 0, "plain plans", firstSeed);
-        print("exhaustive", count, firstSeed, "");
+        print(limited ? "limits" : "exhaustive", count, firstSeed, "");
     }
 
     /** A permuted group gets the same plan, and the plan moves nothing when it is run on itself. */

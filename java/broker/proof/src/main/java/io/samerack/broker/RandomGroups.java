@@ -52,6 +52,22 @@ final class RandomGroups {
         return group;
     }
 
+    /** Makes some members static, and returns rules that limit some of them. */
+    static String limit(Random dice, ProofGroup group) {
+        int index = 0;
+        for (ProofGroup.Member member : group.members.values()) {
+            if (dice.nextInt(4) > 0) {
+                member.instance = (dice.nextBoolean() ? "canary-" : "big") + index++;
+            }
+        }
+        String[] patterns = {"canary-*", "*-?", "big?", "*", "canary-1", "s*c?", "*b*1*"};
+        StringBuilder rules = new StringBuilder("nobody:0");
+        for (int rule = dice.nextInt(3); rule >= 0; rule--) {
+            rules.append(',').append(patterns[dice.nextInt(patterns.length)]).append(':').append(dice.nextInt(4));
+        }
+        return rules.toString();
+    }
+
     static List<Set<String>> replicas(Random dice, int racks, int count) {
         int replication = 1 + dice.nextInt(3);
         List<Set<String>> replicas = new ArrayList<>();
