@@ -6,6 +6,7 @@ KafkaConsumer(..., client_rack="a", partition_assignment_strategy=[assignor("coo
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
@@ -15,11 +16,18 @@ from samerack.plugins.planning import EAGER, Member, Replicas, racks_of_replicas
 from samerack.protocol.consumer import decode_subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
-def assignor(
-    name: str = "cooperative-sticky", *, rack: str | None = None, max_skew: int = 0, follower_fetching: bool = True
+def assignor(  # noqa: PLR0913 - what there is to say of a consumer
+    name: str = "cooperative-sticky",
+    *,
+    rack: str | None = None,
+    max_skew: int = 0,
+    follower_fetching: bool = True,
+    loads: Callable[[], Mapping[str, Sequence[int]]] | None = None,
+    limits: Mapping[str, int] = MappingProxyType({}),
+    capacities: Mapping[str, float] = MappingProxyType({}),
 ) -> _Assignor:
     """Make an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
 
@@ -29,11 +37,24 @@ def assignor(
         rack: rack of the consumer, as in its `client_rack`.
         max_skew: partitions beyond a fair share that a member may get, for locality; 0 keeps loads even.
         follower_fetching: whether brokers let members read from replicas of their rack (KIP-392).
+        loads: returns the load of each partition by topic, to balance by these instead of by counts.
+        limits: the most partitions of members, by shell patterns of instance ids or member ids.
+        capacities: the same for the load that they can carry, relative to 1.
 
     Raises:
-        AssignmentError: there is no such assignor.
+        AssignmentError: there is no such assignor, or it does not regard loads.
     """
-    return _Assignor(Member(name=name, rack=rack, max_skew=max_skew, follower_fetching=follower_fetching))
+    return _Assignor(
+        Member(
+            name=name,
+            rack=rack,
+            max_skew=max_skew,
+            follower_fetching=follower_fetching,
+            loads=loads,
+            limits=limits,
+            capacities=capacities,
+        )
+    )
 
 
 class _Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no annotations

@@ -5,14 +5,16 @@ Its input and output are encoded messages, so it does not depend on the client.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import ASSIGNORS, Options
 from samerack.assignors.problem import AssignmentError, Int32Array
+from samerack.common.patterns import first_match
 from samerack.planning.group import assign_problem, encode_owners
 from samerack.protocol.consumer import NO_GENERATION, encode_subscription
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims, encode_cooperative_sticky, encode_sticky
@@ -21,6 +23,10 @@ from samerack.protocol.values import MAX_VERSION, Subscription, TopicPartitions,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+_LOG = logging.getLogger(__name__)
+_Rule = TypeVar("_Rule", int, float)
+KAFKAS: Final = ("range", "roundrobin")
+"""Assignors whose plans are exactly Kafka's."""
 NAMES: Final = tuple(name for name, assignor in ASSIGNORS.items() if assignor.for_members)
 EAGER: Final = tuple(name for name in NAMES if not ASSIGNORS[name].cooperative)
 
@@ -38,6 +44,9 @@ class Member:
         max_skew: partitions beyond a fair share that a member may get in its plans when it leads.
         follower_fetching: whether replicas other than the leader serve members of their rack (KIP-392); False if
             brokers have no rack-aware `replica.selector.class`.
+        loads: asked in each plan: the load of each partition by topic, in any unit; None to balance by counts.
+        limits: the most partitions of members, by shell patterns of their instance ids or member ids.
+        capacities: the same for the load that they can carry, relative to 1.
         owned: the partitions that it got last; None before its first assignment.
         generation: the generation in which it got them.
     """
@@ -46,12 +55,18 @@ class Member:
     rack: str | None = None
     max_skew: int = 0
     follower_fetching: bool = True
+    loads: Callable[[], Mapping[str, Sequence[int]]] | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+    capacities: Mapping[str, float] = field(default_factory=dict)
     owned: TopicPartitions | None = None
     generation: int = NO_GENERATION
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
             raise AssignmentError(f"assignor {self.name!r} is unknown; give one of {', '.join(NAMES)}")
+        if self.name in KAFKAS and (self.loads or self.limits or self.capacities):
+            able = ", ".join(name for name in NAMES if name not in KAFKAS)
+            raise AssignmentError(f"{self.name} is exactly Kafka's, by counts; for loads and limits use one of {able}")
 
     def store(self, partitions: Iterable[Any], generation: int = NO_GENERATION) -> None:
         """Store the partitions that it got, as its client names them."""
@@ -99,19 +114,37 @@ class Member:
         problem = build_problem(
             topics={topic: replicas for topic, replicas in found.items() if replicas is not None},
             members=[self._input_of(member_id, instance, sent) for member_id, instance, sent in members],
+            loads=self._loads(found),
         )
         owner = assign_problem(problem, self.name, Options(max_skew=self.max_skew))
         version = min((sent.version for _, _, sent in members), default=MAX_VERSION)
         return encode_owners(problem, owner, version=version)
+
+    def _loads(self, topics: Mapping[str, Replicas | None]) -> dict[str, Sequence[int]] | None:
+        """Return the loads of these topics; None without any, and if they cannot be had: the group waits for a plan."""
+        if self.loads is None:
+            return None
+        try:
+            known, there = self.loads(), {topic: rows for topic, rows in topics.items() if rows}
+            return {topic: [known[topic][number] for number in range(len(rows))] for topic, rows in there.items()}
+        except Exception:  # noqa: BLE001 - it is the application's
+            _LOG.warning("loads are not known: partitions are balanced by counts", exc_info=True)
+            return None
 
     def _input_of(self, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
         owned, generation = claims(sent, self.name)
         by_topic: dict[str, Int32Array] = {}
         for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
             by_topic[topic] = np.concatenate((by_topic[topic], numbers)) if topic in by_topic else numbers
+
+        def fitting(rules: Mapping[str, _Rule]) -> _Rule | None:
+            return first_match(rules, instance_id or member_id)
+
         return MemberInput(
             id=member_id,
             instance_id=instance_id,
+            capacity=fitting(self.capacities) or 1.0,
+            max_partitions=fitting(self.limits),
             topics=sent.topics,
             rack=sent.rack,
             reads_any_replica=self.follower_fetching,

@@ -76,6 +76,30 @@ def test_members_read_in_their_rack(client: str, name: str) -> None:
     assert assigned(leader, members, client) == {"java": [("t", 0), ("t", 2)], "leader": [("t", 1), ("t", 3)]}
 
 
+def _failing() -> dict[str, list[int]]:
+    raise RuntimeError
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
+def test_members_are_balanced_by_load(client: str) -> None:
+    """By loads, with limits and capacities by name; by counts where loads cannot be had."""
+    make: Any = kafka_python.assignor if client == "kafka-python" else aiokafka.assignor
+
+    def counts(**options: Any) -> dict[str, int]:
+        leader = make("sticky", **options)
+        members = {"big-1": leader.metadata(["t"]), "canary-2": leader.metadata(["t"])}
+        return {member: len(owned) for member, owned in assigned(leader, members, client).items()}
+
+    assert sorted(counts(loads=lambda: {"t": [90, 30, 30, 30], "other": [1]}).values()) == [1, 3]
+    assert counts(limits={"canary-*": 1}) == {"big-1": 3, "canary-2": 1}
+    assert counts(capacities={"big-*": 3}) == {"big-1": 3, "canary-2": 1}
+    assert counts(loads=_failing) == counts(loads=lambda: {"t": [1]}) == {"big-1": 2, "canary-2": 2}
+    with pytest.raises(
+        AssignmentError, match="is exactly Kafka's, by counts; for loads and limits use one of range-opt"
+    ):
+        make("range", limits={"*": 1})
+
+
 def test_cooperative_members_give_up_first() -> None:
     """A partition that another member still owns is withheld for a round."""
     first = kafka_python.assignor(rack="a")
