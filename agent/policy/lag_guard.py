@@ -33,6 +33,8 @@ _KEPT_SECONDS: Final = 86_400.0
 """After this time what a member has kept up with counts for a third."""
 _LIKE: Final = 0.1
 """Capacities that differ by less than this part from those in use are no reason to plan anew."""
+_AGAIN_SECONDS: Final = 300.0
+"""... until lag has grown for so long with them: the plan may have been late, and loads have changed."""
 _RELAPSE: Final = 6.0
 """Who falls behind within so many times `lag.keep_seconds` after the guard has given up needs it for longer ..."""
 _LONGER: Final = 24.0
@@ -72,6 +74,7 @@ class _Group:
         growing: lag beyond the limit.
         weights: loads and capacities that plans go by; None while the guard rests.
         combined: weights of partitions, and these with loads and capacities.
+        planned_at: when these were made.
         quiet_since: since when no lag is near the limit; None while some is.
         gave_up: when the guard last came to rest.
         relapsed: whether it began again soon after that.
@@ -85,6 +88,7 @@ class _Group:
     growing: GrowingLag | None = None
     weights: GroupWeights | None = None
     combined: tuple[GroupWeights | None, GroupWeights | None] = (None, None)
+    planned_at: float = float("-inf")
     quiet_since: float | None = None
     gave_up: float = float("-inf")
     relapsed: bool = False
@@ -217,8 +221,9 @@ def _plan_anew(
     }
     if known.weights is None:
         known.relapsed = now - known.gave_up < _RELAPSE * keep_seconds
-    elif _alike(capacities, known.weights.capacities):
+    elif now - known.planned_at < _AGAIN_SECONDS and _alike(capacities, known.weights.capacities):
         return
+    known.planned_at = now
     known.weights = GroupWeights({}, loads_of(_to_read(rates, waiting, capacities.values())), capacities)
     known.combined = (None, None)
 

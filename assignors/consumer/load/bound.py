@@ -13,6 +13,8 @@ from samerack.assignors.solvers import Network, residual_closure, solve
 
 _QUANTA: Final = 1 << 22
 """Parts into which the whole load is cut for a flow."""
+_HEAVY: Final = 1.5
+"""A unit of so many times the average load is heavy."""
 
 
 def with_room(units: LoadUnits) -> LoadUnits:
@@ -33,13 +35,14 @@ def with_room(units: LoadUnits) -> LoadUnits:
 def as_shared(units: LoadUnits) -> LoadUnits:
     """Return the units with what limits of partitions mean for loads, and members that are not to be without any.
 
-    A member that may have k partitions carries no more than k average ones do: else the heaviest would go to it, as it
-    cannot have many others. No member is without a unit, if there are enough for all.
+    Where some units are heavy, a member that may have k partitions carries no more than k average ones do: else the
+    heaviest would go to it, as it cannot have many others. No member is without a unit, if there are enough for all.
     """
     limited = (units.most > 0) & (units.most < int(units.count.sum()))
     average = float(units.load.sum()) / max(1, int(units.count.sum()))
     capacity = units.capacity
-    if limited.any() and (level := lower_bound(units)) > 0:
+    heaviest = float(units.load.max(initial=0.0))
+    if limited.any() and heaviest > _HEAVY * average and (level := lower_bound(units)) > 0:
         capacity = np.where(limited, np.minimum(capacity, units.most * average / level), capacity)
     patterns, of = np.unique(units.may_have, axis=1, return_inverse=True)
     wanting = (units.most > 0) & units.may_have.any(axis=0)
