@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
-from samerack.reporting.group_lag import PACES, GroupLag, MemberLag, PartitionLag, RackLag, largest_first
+from samerack.reporting.group_lag import GroupLag, MemberLag, PartitionLag, RackLag, largest_first
 from samerack.reporting.report import GroupCost
 
 Row = TypeVar("Row")
@@ -171,7 +171,6 @@ _USUAL_OF_A_GROUP: Final = "lag"
 MEMBERS: Final[Mapping[str, SortedColumn[MemberLag]]] = {
     "member": SortedColumn(title="Member", order=lambda one: (one.client_id, one.member_id)),
     "rack": SortedColumn(title="Rack", order=lambda one: (one.rack or "",)),
-    "pace": SortedColumn(title="Pace", order=lambda one: (-1 if one.pace is None else PACES.index(one.pace),)),
     "partitions": SortedColumn(title="Partitions", order=lambda one: (-one.partitions,), number=True),
     "reads": SortedColumn(title="Reads", order=lambda one: largest_first(one.bytes_per_second), number=True),
     "lag": SortedColumn(

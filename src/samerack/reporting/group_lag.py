@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
 from samerack.common.records import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
@@ -22,7 +22,6 @@ from samerack.traffic.snapshot import (
 
 PaceInWords: TypeAlias = Literal["falls behind", "stays behind", "catches up", "keeps up"]
 """How a member reads: its lag grows, is large and does not change, shrinks, or is small."""
-PACES: Final[tuple[PaceInWords, ...]] = get_args(PaceInWords)
 _CATCHES_UP: Final = 1.02
 """A member that is behind and reads more than this part of its load catches up."""
 _SILENT_SECONDS: Final = 60.0
