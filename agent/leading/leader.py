@@ -167,6 +167,7 @@ class GroupLeader(SharedService):
         self._responsibility.hand_over(hand_over_seconds)
         membership = self._membership
         if membership is not None:
+            membership.is_ending = True
             membership.end_by(time.monotonic() + (self.hand_over_seconds if membership.is_static else 0.0))
         super().stop()
 

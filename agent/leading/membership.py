@@ -94,6 +94,8 @@ class Membership(GroupMember):
         self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self._session_ms)
         self.pending: frozenset[str] = frozenset()
         """Reserved ids that are neither joined nor released."""
+        self.is_ending = False
+        """Whether the agent was asked to leave the group, at once or when another one has taken the membership over."""
         self.parked_id = ""
         """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
         self._assigned: TopicPartitions | None = None

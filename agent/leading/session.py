@@ -121,7 +121,7 @@ class Session:
         self._handle_loss()
         if member.is_outside:
             self._parts.evaluator.forget()  # as in `leave`
-            if group.view is None or group.others is None or self.lacks_consumers:
+            if member.is_ending or group.view is None or group.others is None or self.lacks_consumers:
                 return TURN_SECONDS
             if not (self._begins_initial_rebalance(group.view) or self._may_join(group.view, group.others)):
                 return TURN_SECONDS
@@ -229,6 +229,8 @@ class Session:
             BackOffError: The agent must stay out of the group for a while.
             KafkaError: The broker refuses the membership.
         """
+        if self.member.is_ending and self.member.is_outside:
+            return TURN_SECONDS  # the membership was lost: to join again would take it from the agent that has it
         view = self._group.view
         self._reporter.rejoins(expected=view is not None and self._is_expected(view))
         others = self._group.others
