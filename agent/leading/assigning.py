@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.agent.policy.lag_guard import FULL_LOAD
 from samerack.cluster.group import (
     LIMIT_KEY,
     OFFSETS_TOPIC,
@@ -245,10 +244,7 @@ class Assigning:
 
     def mode(self, protocol: str, weights: GroupWeights | None) -> Mode:
         """Return how to plan for a group that uses this protocol, by these weights."""
-        mode = mode_of(protocol, self._leading, rack_aware_fetch=self._watch.rack_aware_fetch)
-        if weights is None or not weights.capacities:
-            return mode
-        return replace(mode, options=replace(mode.options, full_load=FULL_LOAD))
+        return mode_of(protocol, self._leading, rack_aware_fetch=self._watch.rack_aware_fetch, weights=weights)
 
     def weights(self) -> GroupWeights | None:
         """Return the measured weights if they are used and known; the same object while they do not change."""

@@ -9,22 +9,20 @@ falls behind again soon after that keeps them for a day. Pure but for a clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import exp, isnan, nan
 from statistics import median
 from typing import Final, TypeAlias
 
 from samerack.cluster.group import member_key
-from samerack.common.weights import GroupWeights
+from samerack.common.weights import FULL_LOAD, GroupWeights
 from samerack.settings.policy import LagRules, LagSettings
 from samerack.traffic.board import Published
 from samerack.traffic.collect import Partition
 from samerack.traffic.rates import loads_of
 from samerack.traffic.snapshot import GroupTraffic, Pace, PartitionTraffic
 
-FULL_LOAD: Final = 0.85
-"""Members are filled up to this part of their capacity, so that what waits is read as well."""
 _MORE: Final = 1.25
 _LITTLE_MORE: Final = 1.1
 """A member that was never behind is taken to read so many times what members usually keep up with, or so many times
@@ -155,12 +153,13 @@ class LagGuard:
 
     def _take(self, known: _Group, group: GroupTraffic, now: float) -> None:
         by_records = bool(group.record_rates)
-        rules, rates = self._settings.of(group.group), group.record_rates if by_records else group.long_run_rates
+        rules, ids, owned = self._settings.of(group.group), _ids(group), group.owned_by_member()
         if known.by_records != by_records:
             known.by_records, known.weights = by_records, None
             known.kept, known.learned, known.strongest = {}, {}, 0.0
-        loads = _loads(group, rates)
-        slow = {key: pace for key, member in _ids(group).items() if (pace := group.paces.get(member)) is not None}
+        sums = {key: _load(owned[member], group.record_rates) for key, member in ids.items()}
+        loads = {key: load for key, load in sums.items() if not isnan(load)}
+        slow = {key: pace for key, member in ids.items() if (pace := group.paces.get(member)) is not None}
         fades = exp((known.seen - now) / _KEPT_SECONDS)
         known.seen = now
         known.kept = {
@@ -173,14 +172,13 @@ class LagGuard:
                 known.learned[key] = reads if pace.share < 1.0 else max(reads, known.learned.get(key, 0.0))
         known.strongest = max(known.learned.values(), default=known.strongest)
         alone = 2 * len(slow) <= len(loads)
-        late = {
-            key: pace
-            for key, pace in slow.items()
-            if len(loads) == len(group.members) and _is_late(pace, rules, alone=alone)
-        }
+        late = {key: pace for key, pace in slow.items() if _is_late(pace, rules, alone=alone)}
+        if len(loads) < len(sums):  # without all loads nothing can be planned
+            late = {}
         known.growing = _growing(late) if late else None
         if late:
-            waiting = {one.partition: late[key].lag_seconds for key, one in _owned(group) if key in late}
+            rates = group.record_rates if by_records else group.long_run_rates
+            waiting = {one.partition: pace.lag_seconds for key, pace in late.items() for one in owned[ids[key]]}
             _plan_anew(known, rates, waiting, keep_seconds=rules.keep_seconds, now=now)
         if any(pace.lag_seconds > rules.max_seconds / 2 for pace in slow.values()):
             known.quiet_since = None
@@ -247,20 +245,13 @@ def _ids(group: GroupTraffic) -> dict[str, str]:
     return {member_key(member.id, member.instance_id): member.id for member in group.members}
 
 
-def _owned(group: GroupTraffic) -> Iterator[tuple[str, PartitionTraffic]]:
-    """Yield what members own, each with what names its member in all generations."""
-    keys = {member: key for key, member in _ids(group).items()}
-    for one in group.partitions:
-        if one.member in keys:
-            yield keys[one.member], one
-
-
-def _loads(group: GroupTraffic, rates: _Rates) -> dict[str, float]:
-    """Return the load of each member in bytes per second, without those of which it, or a commit, is not known."""
-    loads = dict.fromkeys(_ids(group), 0.0)
-    for key, one in _owned(group):
-        loads[key] += nan if one.committed is None else rates.get(one.partition, nan)
-    return {key: load for key, load in loads.items() if not isnan(load)}
+def _load(owned: Iterable[PartitionTraffic], record_rates: _Rates) -> float:
+    """Return the load of a member, of records if given, else of bytes; nan if it, or a commit, is not known."""
+    load = 0.0
+    for one in owned:
+        rate = record_rates.get(one.partition) if record_rates else one.long_run_per_second
+        load += nan if rate is None or one.committed is None else rate
+    return load
 
 
 def _alike(capacities: Mapping[str, float], used: Mapping[str, float]) -> bool:

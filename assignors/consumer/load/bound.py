@@ -32,7 +32,7 @@ def with_room(units: LoadUnits) -> LoadUnits:
     return replace(units, most=most + low)
 
 
-def as_shared(units: LoadUnits) -> LoadUnits:
+def with_limits(units: LoadUnits) -> LoadUnits:
     """Return the units with what limits of partitions mean for loads, and members that are not to be without any.
 
     Where some units are heavy, a member that may have k partitions carries no more than k average ones do: else the

@@ -26,7 +26,7 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, row_codes
 from samerack.assignors.consumer.copartition import bundle_prices, leagues_of
-from samerack.assignors.consumer.load.bound import as_shared, lower_bound, with_room
+from samerack.assignors.consumer.load.bound import lower_bound, with_limits, with_room
 from samerack.assignors.consumer.load.deal import plan_within
 from samerack.assignors.consumer.load.exact import cheapest_plan, is_small, lowest_level
 from samerack.assignors.consumer.load.exchange import mended
@@ -105,7 +105,7 @@ def greatest_loads(problem: Problem, *owners: Int32Array) -> tuple[float, ...]:
 
 def place_by_load(units: LoadUnits, *, tolerance: float, full: float = 0.0) -> LoadPlan:
     """Return the plan of these units by the objective above."""
-    units = as_shared(with_room(units if units.load.any() else replace(units, load=units.count.astype(np.float64))))
+    units = with_limits(with_room(units if units.load.any() else replace(units, load=units.count.astype(np.float64))))
     level = bound = lower_bound(units)
     limit = max(bound * (1.0 + tolerance), full)
     if _stays(units, limit):

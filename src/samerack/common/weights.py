@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+FULL_LOAD: Final = 0.85
+"""Members are filled up to this part of what they can read, so that what waits is read as well."""
 Rows: TypeAlias = Mapping[str, tuple[int, ...]]
 """A number for each partition, by topic."""
 

@@ -18,11 +18,10 @@ from samerack.assignors.evaluate import Rates
 from samerack.assignors.problem import AssignmentError, BoolArray, FloatArray, Int64Array, Problem
 from samerack.assignors.solvers import module_of_ortools
 from samerack.cluster.view import ClusterView, SettledCluster
+from samerack.common.weights import FULL_LOAD
 from samerack.planning.deadline import DEADLINE_SECONDS, in_process
 from samerack.planning.rack_spread import broker_racks, racks_known, with_racks
 
-FILL: Final = 0.85
-"""The part of what a member can read that a plan gives it at most."""
 _SLACK: Final = 1e-9
 _FEW: Final = (2, 3, 4)
 """Partitions above 1/k of a member: it has fewer than k of them."""
@@ -68,7 +67,7 @@ def members_wanted(
 ) -> tuple[RackMembers, ...] | None:
     """Return how many members the group needs in each rack of the brokers, by name.
 
-    Each partition can be read near, and each member stays at or below `FILL` of its capacity; a partition that is
+    Each partition can be read near, and each member stays at or below `FULL_LOAD` of its capacity; a partition that is
     heavier has a member of its own. Of such numbers the fewest members, then the fewest changes. A rack that has
     members keeps one at least. Members that do not all read any replica are near leaders only.
 
@@ -81,7 +80,7 @@ def members_wanted(
     Returns:
         The numbers; None where they are not known: racks of brokers or members, a rate or the capacity are unknown,
         members differ in their subscriptions, a partition is near no rack, OR-Tools is not installed, or it takes
-            longer than `DEADLINE_SECONDS`.
+        longer than `DEADLINE_SECONDS`.
 
     Complexity: up to `_ROUNDS` integer programs over racks and sets of racks, and as many dealings of all partitions.
     """
@@ -107,7 +106,7 @@ def members_wanted(
     known = [load for load in loads if load is not None]
     if not known or len(known) < len(loads) or not near.any(axis=1).all():
         return None
-    size = np.minimum(np.array(known) / (FILL * capacity), 1.0)
+    size = np.minimum(np.array(known) / (FULL_LOAD * capacity), 1.0)
     now = np.bincount(problem.member_rack, minlength=len(problem.racks))[places].astype(np.int64)
     wanted = np.minimum(now, 1)
     for part in _apart(near):

@@ -32,7 +32,7 @@ from samerack.assignors.problem import NOBODY, BoolArray, Int64Array, Problem
 from samerack.cluster.group import member_key, topics_of
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
 from samerack.common.patterns import fits
-from samerack.common.weights import GroupWeights, Rows
+from samerack.common.weights import FULL_LOAD, GroupWeights, Rows
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.planning.members import PlanMember
 from samerack.protocol.values import TopicPartitions
@@ -68,10 +68,13 @@ class Mode:
     deadline_seconds: float = DEADLINE_SECONDS
 
 
-def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
+def mode_of(
+    protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool, weights: GroupWeights | None = None
+) -> Mode:
     """Return how to plan for a group whose members chose this protocol name; `leading` are the group's settings.
 
-    Bundles of partitions have no skew.
+    Bundles of partitions have no skew. Where `weights` have capacities, members may be filled up to `FULL_LOAD` of
+    these.
     """
     keep = leading.keep_copartitioned
     together = keep == "always" or (keep == "auto" and protocol == "range")
@@ -83,6 +86,7 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
             max_skew=0 if together else leading.max_skew,
             spread_moves=leading.spread_moves,
             balance_tolerance=leading.balance_tolerance,
+            full_load=FULL_LOAD if weights is not None and weights.capacities else 0.0,
         ),
         weighs_bytes=leading.weigh_by == "bytes",
         balances_traffic=leading.balance != "partitions",

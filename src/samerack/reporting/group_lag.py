@@ -129,18 +129,9 @@ def largest_first(value: float | None, unknown: int = 0) -> tuple[bool, float]:
     return value is not None and not unknown, -(value or 0)
 
 
-def owned_by_member(group: GroupTraffic) -> dict[str, list[PartitionTraffic]]:
-    """Return the partitions of each member by its id; of some there may be none."""
-    owned: dict[str, list[PartitionTraffic]] = {member.id: [] for member in group.members}
-    for one in group.partitions:
-        if one.member in owned:
-            owned[one.member].append(one)
-    return owned
-
-
 def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
     """Return the lag of a measured group."""
-    by_id, owned = {member.id: member for member in group.members}, owned_by_member(group)
+    by_id, owned = {member.id: member for member in group.members}, group.owned_by_member()
     members = tuple(_of_member(member, owned[member.id], group) for member in group.members)
     racks = sorted({member.rack for member in members}, key=lambda rack: (rack is None, rack))
     return GroupLag(

@@ -14,7 +14,6 @@ from samerack.common import words
 from samerack.common.records import LEADING
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
-from samerack.reporting.group_lag import owned_by_member
 from samerack.reporting.report import GroupCost
 from samerack.settings.cures import command
 from samerack.traffic.snapshot import STREAMS_KINDS, GroupTraffic, ObservedMember, Pace, PartitionTraffic
@@ -75,7 +74,7 @@ def lag_in_racks(evidence: Evidence) -> Iterator[Finding]:
     for group, cost in evidence.pairs:
         if not any(pace.grows for pace in group.paces.values()):
             continue
-        owned = owned_by_member(group)
+        owned = group.owned_by_member()
         readers = [_reader(member, group.paces.get(member.id), owned[member.id]) for member in group.members]
         for name in sorted({one.rack for one in readers if one.rack is not None}):
             here = [one for one in readers if one.rack == name]

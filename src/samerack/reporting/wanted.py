@@ -15,7 +15,8 @@ from samerack.cluster.view import ClusterView
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import LEADING
-from samerack.planning.members_wanted import FILL, RackMembers, members_wanted
+from samerack.common.weights import FULL_LOAD
+from samerack.planning.members_wanted import RackMembers, members_wanted
 from samerack.traffic.board import Published
 from samerack.traffic.snapshot import GroupTraffic
 
@@ -48,8 +49,8 @@ def in_words(racks: Sequence[RackMembers], saved: float | None) -> str:
     if more:
         price = f", and save up to {words.monthly(saved)}" if saved else ""
         more = [
-            f"{' and '.join(more)} would let everything be read near, with no member above {words.percent(FILL)} of "
-            f"what it can read{price}"
+            f"{' and '.join(more)} would let everything be read near, with no member above "
+            f"{words.percent(FULL_LOAD)} of what it can read{price}"
         ]
     return "; ".join([*more, *fewer]) or "each rack has as many as it needs"
 

@@ -76,9 +76,8 @@ class Paces:
             now: The time of the poll, in monotonic seconds.
             poll_seconds: The time since the last poll.
         """
-        readers = hash(tuple(one.member for one in partitions))
-        known_readers, before = self._groups.get(group, (readers, {}))
-        if known_readers != readers:  # members read more or less than before, or paused for the change
+        readers, before = self._groups.get(group, (0, {}))
+        if before and readers != _readers(partitions):  # members read more or less than before, or paused for that
             before = {}
         behind = {
             one.partition: track
@@ -87,7 +86,7 @@ class Paces:
             and (track := _followed(before.get(one.partition), one, now=now, poll_seconds=poll_seconds)) is not None
         }
         if behind:
-            self._groups[group] = readers, behind
+            self._groups[group] = _readers(partitions), behind
         else:
             self._groups.pop(group, None)
         slow = {track.member for track in behind.values() if track.commits}
@@ -103,6 +102,11 @@ class Paces:
         """Forget groups that are gone."""
         for group in groups:
             self._groups.pop(group, None)
+
+
+def _readers(partitions: Iterable[PartitionTraffic]) -> int:
+    """Return a hash of who reads what."""
+    return hash(tuple(one.member for one in partitions))
 
 
 def _followed(before: _Behind | None, one: PartitionTraffic, *, now: float, poll_seconds: float) -> _Behind | None:

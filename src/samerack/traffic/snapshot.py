@@ -315,6 +315,14 @@ class GroupTraffic(ObservedGroup):
         """As `long_run_rates` of its partitions."""
         return long_run_rates(self.partitions)
 
+    def owned_by_member(self) -> dict[str, list[PartitionTraffic]]:
+        """Return the partitions of each member by its id; of some there may be none."""
+        owned: dict[str, list[PartitionTraffic]] = {member.id: [] for member in self.members}
+        for one in self.partitions:
+            if one.member in owned:
+                owned[one.member].append(one)
+        return owned
+
 
 def long_run_rates(partitions: Iterable[PartitionTraffic]) -> dict[tuple[str, int], float]:
     """Return what is read in the long run by partition, in bytes per second, as far as that is known."""

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.problem import NOBODY
 from samerack.cluster.view import NoRack
+from samerack.common.weights import FULL_LOAD
 from samerack.planning import members_wanted as module
-from samerack.planning.members_wanted import FILL, RackMembers, members_wanted
+from samerack.planning.members_wanted import RackMembers, members_wanted
 from tests.unit.planning.test_rack_spread import BROKERS, cluster, problem
 
 FULL = 20
 """What a plan gives a member at most, in these tests."""
-CAPACITY = FULL / FILL
+CAPACITY = FULL / FULL_LOAD
 
 
 def wanted(

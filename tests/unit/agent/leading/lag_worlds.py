@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from samerack.agent.policy import Action, GroupCondition, PolicyState, decide, fresh
-from samerack.agent.policy.lag_guard import FULL_LOAD, LagGuard
+from samerack.agent.policy.lag_guard import LagGuard
 from samerack.assignors.problem import NOBODY, FloatArray, Int32Array
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
@@ -41,8 +41,6 @@ _PAUSE: Final = 3.0
 _STOP: Final = 3600.0
 _ROOM: Final = 0.92
 """Whole partitions fit into members that have no more than this part of their capacity on average."""
-_MODE: Final = mode_of("cooperative-sticky", LeadingSettings(), rack_aware_fetch=True)
-_BY_CAPACITY: Final = replace(_MODE, options=replace(_MODE.options, full_load=FULL_LOAD))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +250,7 @@ class _Day:
     def _planned(self) -> tuple[Plan, bool]:
         weights = self._guard.weights("g")
         learned = weights is not None and bool(weights.capacities)
-        mode = _BY_CAPACITY if learned else _MODE
+        mode = mode_of("cooperative-sticky", LeadingSettings(), rack_aware_fetch=True, weights=weights)
         return make_plan(problem_of(self._members(), self._cluster, mode, weights=weights), mode), learned
 
 
