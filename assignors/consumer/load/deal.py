@@ -227,6 +227,8 @@ def _filled(
 ) -> Int64Array:
     """Return the bin of each of these units, so that bins are filled evenly: heavy units first, one each in turn.
 
+    Units of one load are dealt at once: each bin gets as many as it has room for, the emptiest first.
+
     Args:
         units: all units.
         moving: [N] those to place.
@@ -240,7 +242,8 @@ def _filled(
     level, room = start.astype(np.float64), room.copy()
     loads, counts = units.load[moving], units.count[moving]
     order = np.argsort(-loads, kind="stable")
-    left, at = float(loads.sum()), 0
+    alike = np.searchsorted(-loads[order], -loads[order], side="right")
+    left, at, most = float(loads.sum()), 0, int(counts.max(initial=1))
     while at < len(order):
         water = _water_level(left, level, capacity)
         open_ = room > 0 if (room > 0).any() else np.ones(len(room), np.bool_)
@@ -249,19 +252,31 @@ def _filled(
             break
         spare = np.where(open_, water * capacity - level, -np.inf)
         takers = np.argsort(-spare, kind="stable")[: int((spare >= heaviest * (1 - SLACK)).sum())]
-        if not len(takers):
-            takers = np.argsort(np.where(open_, (level + heaviest) / capacity, np.inf), kind="stable")[:1]
+        if not len(takers):  # those that would get a first one before any would get a second
+            height = np.where(open_, (level + heaviest) / capacity, np.inf)
+            first = int((height <= (height + heaviest / capacity).min()).sum())
+            takers = np.argsort(height, kind="stable")[: min(first, int(alike[at]) - at)]
+        elif alike[at] - at > len(takers):
+            takers = _in_turn(takers, spare[takers], room[takers] // most, heaviest)[: alike[at] - at]
         dealt = order[at : at + len(takers)]
         takers = takers[: len(dealt)]
         bins[dealt] = takers
-        level[takers] += loads[dealt]
-        room[takers] -= counts[dealt]
+        level += np.bincount(takers, weights=loads[dealt], minlength=len(level))
+        np.subtract.at(room, takers, counts[dealt])
         left -= float(loads[dealt].sum())
         at += len(dealt)
     rest = order[at:]
     if len(rest):
         bins[rest] = _by_sum(loads[rest], np.maximum(_water_level(left, level, capacity) * capacity - level, 0.0), room)
     return bins
+
+
+def _in_turn(takers: Int64Array, spare: FloatArray, room: Int64Array, load: float) -> Int64Array:
+    """Return the bins of units of one load, in turn: each bin as often as it has room, but at least once."""
+    times = np.maximum(np.minimum(spare / load + SLACK, room), 1).astype(np.int64)
+    each = np.repeat(np.arange(len(takers)), times)
+    turn = np.arange(len(each)) - np.repeat(np.cumsum(times) - times, times)
+    return takers[each[np.argsort(turn * load - spare[each], kind="stable")]]
 
 
 def _by_sum(loads: FloatArray, amounts: FloatArray, room: Int64Array) -> Int64Array:

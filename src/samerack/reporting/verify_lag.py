@@ -145,7 +145,7 @@ def _cause_and_cure(evidence: Evidence, group: GroupTraffic, cost: GroupCost, ra
 def _too_much(evidence: Evidence, group: GroupTraffic, cost: GroupCost, rack: _Rack, times: str) -> tuple[str, str]:
     """Return cause and cure where those that fall behind have more to read than others."""
     cures = []
-    if group.kind == "classic" and evidence.leading.of(group.group).balance != "bytes":
+    if group.kind == "classic" and evidence.leading.of(group.group).balance == "partitions":
         plan = command("plan", "--balance", "bytes", group=group.group, bootstrap=evidence.report.bootstrap)
         lead = "set" if cost.role == LEADING else "let the agent lead it with"
         cures.append(f"{lead} leading.balance=bytes, whose plan {plan} shows")

@@ -137,10 +137,10 @@ def test_the_finding_counts_members() -> None:
 
 
 def test_cures_are_what_is_not_done_yet() -> None:
-    """An agent that leads needs the setting alone, balance by bytes is advised once, and where it works."""
+    """An agent that leads needs the setting alone, balance by load is advised once, and where it works."""
     few = taken({"a0": GROWS}, members=FEW, rates={"a0": (MB,) * 12})
     assert found(few, role="leading")[0].cure.startswith("set leading.balance=bytes, ")
-    for one, balance in ((few, "bytes"), (replace(few, kind="consumer"), "partitions")):
+    for one, balance in ((few, "bytes"), (few, "records"), (replace(few, kind="consumer"), "partitions")):
         leading = LeadingSettings.model_validate({"balance": balance})
         assert [each.cure for each in found(one, leading=leading)] == ["run more members in rack-a"]
     streams = taken(IN_A, across=tuple(IN_A), kind="streams-classic")

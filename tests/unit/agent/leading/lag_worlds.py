@@ -18,6 +18,7 @@ from samerack.agent.policy.lag_guard import LagGuard
 from samerack.assignors.problem import NOBODY, FloatArray, Int32Array
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
+from samerack.common.weights import FULL_LOAD, GroupWeights
 from samerack.planning.planner import Plan, make_plan
 from samerack.planning.problem import mode_of, problem_of
 from samerack.protocol.values import from_pairs
@@ -25,7 +26,7 @@ from samerack.settings.leading import LeadingSettings
 from samerack.settings.policy import LagSettings, PolicyRules
 from samerack.traffic.board import Published
 from samerack.traffic.pace import Paces
-from samerack.traffic.rates import weights_of_rates
+from samerack.traffic.rates import loads_of, weights_of_rates
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic, TrafficSnapshot
 
 DAY: Final = 86_400.0
@@ -97,6 +98,7 @@ class DayResult:
         allowed: seconds in which the members together could keep up with what came.
         late: of these, those in which some partition was further behind than the limit.
         across: what is read across racks of what is written.
+        least: what would be if the strength of all members, and the highest load of the day, were always known.
         read: what is written.
         rebalances: when the agent triggered one, and why.
     """
@@ -104,6 +106,7 @@ class DayResult:
     allowed: float = 0.0
     late: float = 0.0
     across: float = 0.0
+    least: float = 0.0
     read: float = 0.0
     rebalances: list[tuple[float, str]] = field(default_factory=list)
 
@@ -126,8 +129,10 @@ class _Day:
         )
         self._paces = Paces()
         self._policy: PolicyState = fresh(PolicyRules(), 0.0)
+        self._members_of: tuple[Int32Array, tuple[ObservedMember, ...]] | None = None
+        self._best: dict[bool, FloatArray] = {}
         self.owner: Int32Array = np.full(PARTITIONS, NOBODY, np.int32)
-        self.owner = self._planned()[0].final
+        self.owner = self._planned(None).final
         self._planned_for: tuple[object, object] = (None, None)
         self._times: FloatArray = np.arange(-DAY, DAY + POLL, 60.0)
         self._produced: FloatArray = self._times - (
@@ -207,7 +212,7 @@ class _Day:
         weights = self._guard.weights("g")
         if self._planned_for[0] is not weights or self._planned_for[1] is not self.owner:
             self._planned_for = weights, self.owner
-            self._plan, learned = self._planned()
+            self._plan, learned = self._planned(weights), weights is not None and bool(weights.capacities)
             self._condition = GroupCondition(
                 present=self._plan.before,
                 possible=self._plan.after,
@@ -233,7 +238,32 @@ class _Day:
         ages: FloatArray = np.maximum(0.0, self.now - np.interp(position, self._produced, self._times))
         return ages
 
+    def least(self) -> FloatArray:
+        """Return [P] whether each partition is read near in the plan made in full knowledge of what members can read.
+
+        It is the plan without a guard as long as each of its members can read its load at the day's peak.
+        """
+        world = self.world
+        slow = world.slow is not None and world.slow[1] <= self.now < world.slow[2]
+        if slow not in self._best:
+            strong = np.ones(MEMBERS)
+            if world.slow is not None and slow:
+                strong[world.slow[0]] = 0.5
+            peak = self.rates * (1.5 if world.wave else 1.0)
+            owner = self._planned(None).final
+            if (np.bincount(owner, weights=peak, minlength=MEMBERS) > strong).any():
+                loads = loads_of({("t", number): min(rate, FULL_LOAD) * _BYTES for number, rate in enumerate(peak)})
+                capacities = {name: strength * _BYTES for name, strength in zip(_NAMES, strong.tolist(), strict=True)}
+                owner = self._planned(GroupWeights(self._weights, loads, capacities)).final
+            self._best[slow] = self.near[np.arange(PARTITIONS), owner]
+        return self._best[slow]
+
     def _members(self) -> tuple[ObservedMember, ...]:
+        if self._members_of is None or self._members_of[0] is not self.owner:
+            self._members_of = self.owner, self._members_now()
+        return self._members_of[1]
+
+    def _members_now(self) -> tuple[ObservedMember, ...]:
         return tuple(
             ObservedMember(
                 id=name,
@@ -247,11 +277,9 @@ class _Day:
             for index, (name, rack) in enumerate(zip(_NAMES, RACKS, strict=True))
         )
 
-    def _planned(self) -> tuple[Plan, bool]:
-        weights = self._guard.weights("g")
-        learned = weights is not None and bool(weights.capacities)
+    def _planned(self, weights: GroupWeights | None) -> Plan:
         mode = mode_of("cooperative-sticky", LeadingSettings(), rack_aware_fetch=True, weights=weights)
-        return make_plan(problem_of(self._members(), self._cluster, mode, weights=weights), mode), learned
+        return make_plan(problem_of(self._members(), self._cluster, mode, weights=weights), mode)
 
 
 def live_through(world: World, *, limit: float = LIMIT) -> DayResult:
@@ -266,6 +294,7 @@ def live_through(world: World, *, limit: float = LIMIT) -> DayResult:
         waits = max(0.0, waits + (float(comes.sum()) - _ROOM * float(day.strength().sum())) * POLL)
         seen.read += float(comes.sum()) * POLL
         seen.across += float(comes[~day.near[each, day.owner]].sum()) * POLL
+        seen.least += float(comes[~day.least()].sum()) * POLL
         if not waits:
             seen.allowed += POLL
             seen.late += POLL * (day.lag() > LIMIT)
