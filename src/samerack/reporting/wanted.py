@@ -21,7 +21,9 @@ from samerack.traffic.board import Published
 from samerack.traffic.snapshot import GroupTraffic
 
 _SECONDS: Final = 60.0
-"""The numbers of a group are computed again after this time."""
+"""The numbers of a group are computed again after this time ..."""
+_TIMES: Final = 100.0
+"""... or after so many times that the computation took, if that is more: nothing is measured meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ def in_words(racks: Sequence[RackMembers], saved: float | None) -> str:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WantedMembers(Collector):
-    """The numbers of all groups that the agent leads, each at most a minute old.
+    """The numbers of all groups that the agent leads, each at most a minute old, of the largest groups ten.
 
     Attributes:
         roles: returns the agent's role in each group.
@@ -69,16 +71,19 @@ class WantedMembers(Collector):
     capacity_of: Callable[[str], float | None]
     clock: Callable[[], float] = time.monotonic
     _known: Mapping[str, tuple[float, MembersWanted | None]] = field(default_factory=dict, init=False)
-    """By group: when it was computed, and what it was. Replaced as a whole, so that any thread may read it."""
+    """By group: when it is due again, and what it was. Replaced as a whole, so that any thread may read it."""
 
     def take(self, published: Published) -> None:
-        """Compute the numbers that are older than a minute, of one publication; on the thread that publishes."""
-        now, roles, snapshot = self.clock(), self.roles(), published.snapshot
+        """Compute the numbers that are due, of one publication; on the thread that publishes."""
+        roles, snapshot = self.roles(), published.snapshot
         led = [group for group in snapshot.groups if roles.get(group.group) == LEADING]
         known = {group.group: self._known[group.group] for group in led if group.group in self._known}
         for group in led:
-            if group.group not in known or now - known[group.group][0] >= _SECONDS:
-                known[group.group] = now, self._compute(group, snapshot.cluster)
+            begin = self.clock()
+            if group.group not in known or begin >= known[group.group][0]:
+                wanted = self._compute(group, snapshot.cluster)
+                end = self.clock()
+                known[group.group] = end + max(_SECONDS, _TIMES * (end - begin)), wanted
         self._known = known
 
     def of(self, group: str) -> MembersWanted | None:

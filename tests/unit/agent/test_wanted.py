@@ -20,7 +20,7 @@ class Agent:
     """An agent that has these roles, and knows what one member can read."""
 
     def __init__(self, roles: dict[str, str], capacity: float | None) -> None:
-        self.roles, self.capacity, self.now, self.asked = roles, capacity, 1000.0, 0
+        self.roles, self.capacity, self.now, self.asked, self.takes = roles, capacity, 1000.0, 0, 0.0
         self.board = TrafficBoard()
         self.wanted = WantedMembers(
             prices=shipped("aws"), roles=lambda: self.roles, capacity_of=self._capacity, clock=lambda: self.now
@@ -29,6 +29,7 @@ class Agent:
 
     def _capacity(self, _group: str) -> float | None:
         self.asked += 1
+        self.now += self.takes
         return self.capacity
 
     def text(self, *groups: GroupTraffic) -> str | None:
@@ -86,6 +87,16 @@ def test_it_is_computed_once_a_minute() -> None:
         agent.now += 1
         assert agent.text(in_racks("aabbcc")) == ("each rack has as many as it needs" if capacity else None)
         assert agent.asked == 2
+
+
+def test_a_group_that_takes_long_is_computed_less_often() -> None:
+    """Nothing is measured meanwhile."""
+    agent = Agent({"orders": "leading"}, capacity=RATE * 2)
+    agent.takes = 3.0
+    for later, asked in ((0, 1), (299, 1), (1, 2), (60, 2)):
+        agent.now += later
+        agent.text(in_racks("abc"))
+        assert agent.asked == asked
 
 
 def test_only_groups_that_the_agent_leads_have_series() -> None:
