@@ -49,11 +49,11 @@ _ERRORS: Final = 2.0
 """A rebalance for traffic alone must save more than so many standard errors of what it saves."""
 _ABOVE: Final = 1.0
 """... and more than the minimum by so many: it is asked every few seconds, and chance decides at last."""
-_UNMEASURED_SECONDS: Final = 600.0
 _LAG_SECONDS: Final = 3600.0
 """A pause delays all partitions: it must be shorter than the lag, or than what that would grow in this time."""
 _RELIEVED_PER_DAY: Final = 3
 """So many rebalances a day take load from members whose lag grows; one more gives it back."""
+_UNMEASURED_SECONDS: Final = 600.0
 """How long bytes are waited for that a minimum needs: a group is measured within some minutes, or not at all."""
 _Refusal: TypeAlias = tuple[Reason, float | None]
 """Why not, and until when (seconds since 1970), if known."""
@@ -166,8 +166,9 @@ def _relieve(
             return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
         recent = tuple(at for at in state.relieved if now - at < SECONDS_PER_DAY)
         state = replace(state, relieved=recent)
-        if len(recent) >= _RELIEVED_PER_DAY:
-            until = wall + recent[0] + SECONDS_PER_DAY - now
+        most = _RELIEVED_PER_DAY if growing.growth else 1  # the rest is kept for lag that grows
+        if len(recent) >= most:
+            until = wall + recent[-most] + SECONDS_PER_DAY - now
             return state, _decision(condition, Action.SUPPRESS, Reason.OUT_OF_BUDGET, until)
     if rules.max_pause_seconds and pause > rules.max_pause_seconds:
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)

@@ -40,7 +40,8 @@ _LONGER: Final = 24.0
 _CATCH_UP_SECONDS: Final = 600.0
 """What waits is to be read within this time, as far as there is room."""
 _CATCHING_UP_SECONDS: Final = 3600.0
-"""A member that catches up, and needs longer than this for it while most others keep up, is too slow as well."""
+"""A member that catches up, and needs longer than this for it while most others keep up, is too slow as well, unless
+the group was planned anew within this time: members that got what waits need time for it."""
 _Rates: TypeAlias = Mapping[Partition, float]
 
 
@@ -171,7 +172,7 @@ class LagGuard:
                 reads = pace.share * loads[key]  # while it catches up, at least: some of its partitions may have
                 known.learned[key] = reads if pace.share < 1.0 else max(reads, known.learned.get(key, 0.0))
         known.strongest = max(known.learned.values(), default=known.strongest)
-        alone = 2 * len(slow) <= len(loads)
+        alone = 2 * len(slow) <= len(loads) and now - known.planned_at >= _CATCHING_UP_SECONDS
         late = {key: pace for key, pace in slow.items() if _is_late(pace, rules, alone=alone)}
         if len(loads) < len(sums):  # without all loads nothing can be planned
             late = {}

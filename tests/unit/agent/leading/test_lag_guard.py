@@ -163,6 +163,21 @@ def test_it_gives_up_when_all_have_kept_up_for_long_enough() -> None:
     assert case.passes(600.0 * _LONGER) is case.base
 
 
+def test_who_got_what_waits_has_an_hour_for_it() -> None:
+    """Catching up slowly is a reason to plan anew only after that; lag that grows is one at once."""
+    case = _Guarded()
+    case.passes()
+    slowly = replace(_CATCHES_UP, lag_seconds=4000.0)
+    case.passes(5.0, {"m1": slowly})
+    assert case.guard.growing("orders-eu") is not None
+    case.passes(3590.0, {"m2": slowly})
+    assert case.guard.growing("orders-eu") is None
+    case.passes(5.0, {"m2": _LATE})
+    assert case.guard.growing("orders-eu") is not None
+    case.passes(3600.0, {"m2": slowly})
+    assert case.guard.growing("orders-eu") is not None
+
+
 def test_a_heavy_partition_hides_nothing() -> None:
     """What no member can read is cut, so that the others' loads are balanced beside it."""
     case = _Guarded()
@@ -203,6 +218,18 @@ def test_lag_causes_three_rebalances_a_day_at_most() -> None:
     assert [run.decide(late, after=3600.0).action for _ in range(4)] == [Action.REBALANCE] * 3 + [Action.SUPPRESS]
     assert run.decide(late).reason is Reason.OUT_OF_BUDGET
     assert run.decide(late, after=22 * 3600.0).action is Action.REBALANCE
+
+
+def test_catching_up_causes_the_first_rebalance_of_a_day_only() -> None:
+    """The others are kept for lag that grows."""
+    run = Decisions()
+    grows = replace(condition(7, 7), growing=_GROWING, greatest_loads=(2.0, 0.8))
+    catches_up = replace(grows, growing=replace(_GROWING, growth=0.0))
+    assert run.decide(catches_up, after=3600.0).action is Action.REBALANCE
+    assert run.decide(catches_up, after=3600.0).reason is Reason.OUT_OF_BUDGET
+    assert [run.decide(grows, after=3600.0).action for _ in range(2)] == [Action.REBALANCE] * 2
+    assert run.decide(catches_up, after=21 * 3600.0).action is Action.SUPPRESS
+    assert run.decide(catches_up, after=4 * 3600.0).action is Action.REBALANCE
 
 
 def _check(seen: DayResult, *, even: bool, part: float) -> None:
