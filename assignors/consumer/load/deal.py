@@ -136,7 +136,6 @@ def _network(units: LoadUnits, pools: _Pools, classes: _Classes, ways: Int64Arra
     """
     pool, group = ways
     members, groups = len(units.capacity), int(units.group.max()) + 1
-    column_of_group = units.column[first_of_each(units.group, groups)]
     first_group, first_member = pools.count, pools.count + groups
     sink = first_member + members
     supply = np.bincount(pools.of, weights=pools.amount, minlength=pools.count).astype(np.int64)
@@ -168,7 +167,7 @@ def _network(units: LoadUnits, pools: _Pools, classes: _Classes, ways: Int64Arra
                 costs(0, 0, 0, 1),
                 costs(
                     pools.price[classes.pool, units.column[classes.home]],
-                    pools.price[pool, column_of_group[group]],
+                    pools.price[pool, units.column_of_group[group]],
                     0,
                     0,
                 ),
@@ -203,7 +202,7 @@ def _sent(units: LoadUnits, pools: _Pools, ways: Int64Array, sent: Int64Array, s
     """Return [U] the group that each unit goes to which does not stay, by the amounts `sent` from pools to groups."""
     pool, group = ways
     goes = np.full(len(units.load), NOBODY, np.int32)
-    column_of_group = units.column[first_of_each(units.group, int(units.group.max()) + 1)]
+    columns = units.column_of_group
     moving = np.flatnonzero(~stays)
     moving = moving[np.argsort(pools.of[moving], kind="stable")]
     begin = np.searchsorted(pools.of[moving], np.arange(pools.count + 1))
@@ -214,7 +213,7 @@ def _sent(units: LoadUnits, pools: _Pools, ways: Int64Array, sent: Int64Array, s
             continue
         share, to = sent[among], group[among]
         if not share.any():  # whole units leave although no load does
-            price = pools.price[number, column_of_group[to]]
+            price = pools.price[number, columns[to]]
             share = (price == price.min()).astype(np.int64)
         to, capacity = to[share > 0], share[share > 0].astype(np.float64)
         endless = np.full(len(to), len(units.load) * int(units.count.max(initial=1)))

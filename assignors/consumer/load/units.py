@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from samerack.assignors.arrays import first_of_each
 from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array
 
 SLACK: Final = 1e-9
@@ -46,6 +47,11 @@ class LoadUnits:
     capacity: FloatArray
     most: Int64Array
     wants: BoolArray
+
+    @property
+    def column_of_group(self) -> Int32Array:
+        """The column of each group of members."""
+        return self.column[first_of_each(self.group, int(self.group.max()) + 1)]
 
 
 def greatest(units: LoadUnits, member: Int32Array) -> float:
