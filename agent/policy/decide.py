@@ -166,7 +166,7 @@ def _relieve(
             return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
         recent = tuple(at for at in state.relieved if now - at < SECONDS_PER_DAY)
         state = replace(state, relieved=recent)
-        most = _RELIEVED_PER_DAY if growing.growth else 1  # the rest is kept for lag that grows
+        most = _RELIEVED_PER_DAY - (not growing.growth)  # the last is kept for lag that grows
         if len(recent) >= most:
             until = wall + recent[-most] + SECONDS_PER_DAY - now
             return state, _decision(condition, Action.SUPPRESS, Reason.OUT_OF_BUDGET, until)
