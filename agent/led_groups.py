@@ -99,7 +99,7 @@ log = structlog.get_logger("groups")
 MAX_FOUND: Final = 1000
 """The name of each is in every message of the election, which one record of Kafka must hold."""
 _GONE_SECONDS: Final = 600.0
-"""A group that has ceased to exist is kept so long: its next consumers are led from the first generation."""
+"""A group that has ceased to exist is kept for this time: its next consumers are led from the first generation."""
 _LIST_ALL_SECONDS: Final = 10.0
 _LIST_SECONDS: Final = 0.5
 """Between two lists of the groups that rebalance, and until the next one while the brokers are not known yet."""

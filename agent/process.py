@@ -39,7 +39,7 @@ run at a time, and each further heap keeps pages of its own. Tables of a poll's 
 that their memory is given back: by itself the C library puts them on it once it has seen a few. Pydantic looks for no
 plug-ins in all that is installed."""
 _SWITCH_SECONDS: Final = 0.001
-"""After so long a thread that computes gives way to another one; Python's own interval is five milliseconds. With that
+"""After this time a thread that computes gives way to another; Python's own interval is five milliseconds. With that
 one the threads that serve the network and the supervisor wait too long behind others on a busy machine: a new group's
 first rebalance would be over, and the supervisor would take the process for hung."""
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)

@@ -17,7 +17,7 @@ from samerack.assignors.problem import NOBODY, Int32Array, Int64Array
 _POSITION_BITS: Final = 32
 """Precision of the position of a unit among those of its holder."""
 _TILE: Final = 4096
-"""Holders with more units are dealt a sequence of about so many again and again; to sort them all takes too long."""
+"""Holders with more units are dealt a sequence of about this length repeatedly; sorting them all takes too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

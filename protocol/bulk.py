@@ -35,7 +35,7 @@ Words: TypeAlias = "npt.NDArray[np.uint64]"
 _RECENT: Final = 8
 """Distinct topic lists that the next message is compared with before its own is read."""
 _WORD: Final = 8
-"""Bytes of a word; so many follow the messages, so that a word can be read at every byte."""
+"""Bytes of a word; that number follows the messages, so that a word can be read at every byte."""
 _CHUNK: Final = 1 << 16
 _MIX: Final = 0x9E3779B97F4A7C15
 """2^64 divided by the golden ratio: its multiples have well-mixed high bits."""

@@ -35,7 +35,7 @@ class KeptFile:
         self._name = name
 
     def read(self) -> object:
-        """Return the content; None if there is none, or it cannot be read."""
+        """Return the content; None if the file does not exist or cannot be read."""
         if self._path is None:
             return None
         try:

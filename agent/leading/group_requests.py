@@ -78,7 +78,7 @@ class GroupRequests:
     ) -> RebalanceRequest:
         """Put a request into force, in place of an earlier one of its kind.
 
-        It ends after so many seconds, or, without them, by `end`; `by` is who asks.
+        It ends after `seconds`, or, without them, by `end`; `by` is who asks.
         """
         now = self._wall()
         until = now + seconds if seconds is not None else None
@@ -111,7 +111,7 @@ class GroupRequests:
         return None if request is None or request.is_over(self._wall()) else request
 
     def reason(self, group: str, wish: Wish) -> str:
-        """Return the same in words; empty if there is none."""
+        """Return the same in words; empty without one."""
         request = self.of(group, wish)
         return in_words(request) if request is not None else ""
 

@@ -31,7 +31,7 @@ from samerack.common.errors import AgentError
 
 _MAX_REJOINS: Final = 64
 _REJOINS_FOR_EACH: Final = 24
-"""After every so many rejoins a position with one more member before the agent is accepted."""
+"""Each time after this number of rejoins a position with one more member before the agent is accepted."""
 _CHOOSE_SECONDS: Final = 3.0
 """Time to choose a position: a reserved id delays every rebalance, and brokers drop it after six seconds."""
 _MAX_RETURNS: Final = 3

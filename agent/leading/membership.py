@@ -242,7 +242,7 @@ class Membership(GroupMember):
         self._forget_generation()
 
     def await_return(self, seconds: float) -> None:
-        """Delay the sync while alone, for so many seconds: evicted members may need that long to join again.
+        """Delay the sync while alone, for this number of seconds: evicted members may need that long to join again.
 
         A group that has synced is Stable, and committed offsets expire by their own age in it (KIP-211).
         """

@@ -35,7 +35,7 @@ from samerack.settings.all_settings import Settings
 from samerack.settings.leading import LeadingSettings
 
 _REBALANCES: Final = 5
-"""A pause is expected to be like the median of so many."""
+"""A pause is expected to be like the median of this number of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,11 +49,11 @@ from samerack.settings.measuring import price_table
 # that the coordinator still has it after a whole session without any, as it removes the dead.
 
 _FRESH_SECONDS: Final = 8.0
-"""A commit shows life for so long: by default clients commit every five seconds, and the agent asks every second."""
+"""A commit shows life for this time: by default clients commit every five seconds, and the agent asks every second."""
 _GAPS: Final = 1.5
-"""A member that commits more rarely is alive for so many of the longest time between two of its commits."""
+"""A member that commits more rarely is alive for this multiple of the longest time between two of its commits."""
 _BREAK_SECONDS: Final = 10.0
-"""After so long without a decision a rebalance that waits is another one, about which nothing is known yet."""
+"""After this time without a decision a rebalance that waits is another one, about which nothing is known yet."""
 _ASK_SECONDS: Final = 1.0
 _ASK_PART: Final = 0.1
 """Asking for commits takes no more than this part of the time: a group may have a hundred thousand partitions."""
@@ -187,7 +187,7 @@ class RebalanceEvaluator:
         recent: Returns when an earlier process triggered rebalances for racks or traffic since a given time; both in
             seconds since 1970.
         pauses: Returns how long the group paused in its last rebalances since a given time, in seconds.
-        pause: The operator's request to start no rebalance for racks or traffic; None while there is none.
+        pause: The operator's request to start no rebalance for racks or traffic; None without one.
     """
 
     settings: Settings

@@ -89,7 +89,7 @@ class Responsibility:
         return True
 
     def hand_over(self, seconds: float) -> None:
-        """Stay for so long at most, if the agent is in the group, so that another one can take the membership over."""
+        """Stay at most this time, if the agent is in the group, so that another one can take over its membership."""
         self.hand_over_until = self._clock() + seconds if self._reporter.role in INSIDE else 0.0
 
     @property

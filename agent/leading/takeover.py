@@ -48,9 +48,9 @@ _BEGIN_SECONDS: Final = 1.0
 LEAD_SECONDS: Final = 10.0
 """After the release the rebalance must end within this time."""
 LATE_SECONDS: Final = 15.0
-"""So long the agent, which leads by then, reports on evicted members that are not back: librdkafka's take up to 7 s."""
+"""For this time the agent, which leads by then, reports evicted members that are not back: librdkafka's take 7 s."""
 BACK_SECONDS: Final = 0.3
-"""If several members were evicted, the agent waits so long for the next one: a librdkafka follower needs a second more
+"""If several members were evicted, the agent waits this time for the next: a librdkafka follower needs a second more
 than the leader. A later one joins in another rebalance, which costs the group less time than waiting."""
 
 

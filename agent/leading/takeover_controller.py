@@ -120,7 +120,7 @@ def _role_refusal(role: str, trouble: str) -> str:
 
 
 _STABLE_SECONDS: Final = 5.0
-"""Without a request the agent takes over only a group that had no rebalance for so long."""
+"""Without a request the agent takes over only a group that had no rebalance for this time."""
 _AGAIN_SECONDS: Final = (30.0, 60.0)
 """Without a request the agent retries an undone takeover after these pauses, then no more: each costs a rebalance."""
 _TURN_SECONDS: Final = 0.02

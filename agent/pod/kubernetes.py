@@ -74,7 +74,7 @@ class Api:
         return self._zone(node)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod by name; None where there is none.
+        """Return a pod by name; None if it does not exist.
 
         Raises:
             KubernetesError: No answer, or a refusal.
@@ -84,7 +84,7 @@ class Api:
         return self._pod(found) if found is not None else None
 
     def pod_at(self, namespace: str, address: str) -> Pod | None:
-        """Return the pod that has an address in a namespace, or in any for `*`; None where there is none on a node.
+        """Return the pod that has an address in a namespace, or in any for `*`; None if no pod on a node has it.
 
         Raises:
             KubernetesError: No answer, or a refusal.
@@ -114,7 +114,7 @@ class Api:
         return Pod(node=str(_part(entity, "spec").get("nodeName") or ""), zone=self._zone(entity))
 
     def _get(self, path: str, *, verb: str, resource: str, namespace: str) -> dict[str, Any] | None:
-        """Return the object at a path; None where there is none."""
+        """Return the object at a path; None if it does not exist."""
         headers, tls = {"Accept": "application/json"}, None
         if self._url.startswith("https://"):
             headers["Authorization"] = f"Bearer {self._of_account('token')}"

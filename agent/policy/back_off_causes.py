@@ -14,7 +14,7 @@ from typing import Final
 from samerack.common.errors import AgentError
 
 MAX_FAILED: Final = 3
-"""After so many fall-back plans in a row the group's own leader would plan equally well."""
+"""After this number of fall-back plans in a row the group's own leader would plan equally well."""
 MAX_REJECTED: Final = 3
 SOON_SECONDS: Final = 10.0
 """A rebalance so soon after a plan, with the same members and subscriptions and not asked for by the agent, counts as a

@@ -19,7 +19,7 @@ UNDISTURBED_SECONDS: Final = 60.0
 MAX_OTHERS: Final = 3
 """So many rebalances of others may follow in that time: members that join or leave with it, one by one."""
 SETTLED_SECONDS: Final = 10.0
-"""While its coordinator moves, a group described as stable may be out of date for so long."""
+"""While its coordinator moves, a group described as stable may be out of date for this time."""
 PATIENCE_SECONDS: Final = 300.0
 """A trial ends after this time, whether or not bytes have been measured."""
 MIN_PART: Final = 0.5

@@ -46,13 +46,13 @@ def _opening(window: WindowSettings, wall: float) -> float:
 
 HOUR_SECONDS: Final = 3600.0
 _ERRORS: Final = 2.0
-"""A rebalance for traffic alone must save more than so many standard errors of what it saves."""
+"""A rebalance for traffic alone must save more than this number of standard errors of what it saves."""
 _ABOVE: Final = 1.0
-"""... and more than the minimum by so many: it is asked every few seconds, and chance decides at last."""
+"""... and exceed the minimum by this number: it is asked every few seconds, and noise would eventually pass."""
 _LAG_SECONDS: Final = 3600.0
 """A pause delays all partitions: it must be shorter than the lag, or than what that would grow in this time."""
 _RELIEVED_PER_DAY: Final = 3
-"""So many rebalances a day take load from members whose lag grows; one more gives it back."""
+"""Rebalances a day that take load from members whose lag grows; one more gives it back."""
 _UNMEASURED_SECONDS: Final = 600.0
 """How long bytes are waited for that a minimum needs: a group is measured within some minutes, or not at all."""
 _Refusal: TypeAlias = tuple[Reason, float | None]
@@ -79,7 +79,7 @@ class PolicyState:
         budget: The rebalance budget.
         breaker: The circuit breaker.
         unmeasured: Since when the agent waits for measured bytes (seconds, monotonic).
-        proposed: The saving of the open proposal; None if there is none.
+        proposed: The saving of the open proposal; None without one.
         relieved: When rebalances of the last day took load from members whose lag grew (seconds, monotonic).
     """
 

@@ -25,18 +25,18 @@ from samerack.traffic.snapshot import GroupTraffic, Pace, PartitionTraffic
 
 _MORE: Final = 1.25
 _LITTLE_MORE: Final = 1.1
-"""A member that was never behind is taken to read so many times what members usually keep up with, or so many times
-what it has kept up with itself if that is more."""
+"""A member that was never behind is taken to read the first multiple of what members usually keep up with, or, if
+that is more, the second of what it has kept up with itself."""
 _KEPT_SECONDS: Final = 86_400.0
 """After this time what a member has kept up with counts for a third."""
 _LIKE: Final = 0.1
 """Capacities that differ by less than this part from those in use are no reason to plan anew."""
 _AGAIN_SECONDS: Final = 300.0
-"""... until lag has grown for so long with them: the plan may have been late, and loads have changed."""
+"""... until lag has grown for this time with them: the plan may have been late, and loads have changed."""
 _RELAPSE: Final = 6.0
-"""Who falls behind within so many times `lag.keep_seconds` after the guard has given up needs it for longer ..."""
+"""Who falls behind within this multiple of `lag.keep_seconds` after the guard has given up needs it for longer ..."""
 _LONGER: Final = 24.0
-"""... for so many times `lag.keep_seconds`."""
+"""... for this multiple of `lag.keep_seconds`."""
 _CATCH_UP_SECONDS: Final = 600.0
 """What waits is to be read within this time, as far as there is room."""
 _CATCHING_UP_SECONDS: Final = 3600.0

@@ -31,7 +31,7 @@ MAX_IN_FLIGHT: Final = 5_000
 """Most records of a kind that librdkafka has at a time."""
 _LAST_TURN_SECONDS: Final = 0.02
 _FLUSH_SECONDS: Final = 1.0
-"""What is in flight may arrive so long before its producer is replaced."""
+"""What is in flight may arrive for this time before its producer is replaced."""
 _FILES_SECONDS: Final = 2.0
 """How often the files are checked."""
 _DOWN: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})  # noqa: SLF001 - librdkafka's names

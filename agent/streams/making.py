@@ -136,7 +136,7 @@ WITHOUT_LAGS: Final = "fallback-prior"
 AT_ONCE: Final = 0
 """The deadline of a follow-up rebalance that comes at once: tasks stay, as lags or a decision are missing (KIP-924)."""
 MIN_FOLLOWUP_MS: Final = 15_000
-"""An earlier follow-up rebalance waits so long: plans that ask for one at once rebalance an application for ever.
+"""An earlier follow-up rebalance waits for this time: plans that ask for one at once rebalance an application for ever.
 
 Kafka's own probing interval is a minute or more. The jar waits for 10 s, counted from when the plan is there.
 """

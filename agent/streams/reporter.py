@@ -44,7 +44,7 @@ def read_outcome(body: bytes) -> Computed:
     """Return the outcome in a body of `POST /v1/streams/computed` (`onAssignmentComputed`).
 
     Raises:
-        NoPlanError: It is none.
+        NoPlanError: It is not a plan.
     """
     try:
         given: Any = json.loads(body)

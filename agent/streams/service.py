@@ -168,7 +168,7 @@ class StreamsService:
         """Wait for a turn with the process.
 
         Raises:
-            NoPlanError: There is none in time.
+            NoPlanError: No plan was made in time.
         """
         if not self._lock.acquire(timeout=seconds):
             planning = "other plans are in progress; raise streams.deadline_seconds and the jar's own deadline"
@@ -185,7 +185,7 @@ class StreamsService:
         """Call a function of `streams.worker` and return its answer, which is no refusal; the caller has its turn.
 
         Raises:
-            NoPlanError: There is none.
+            NoPlanError: There is no plan.
         """
         try:
             found: tuple[Any, ...] = self._process.call(_WORKER, function, *arguments, seconds=seconds)

@@ -33,10 +33,10 @@ _START_SECONDS: Final = 30.0
 """How long the first sign of life may take, on a busy machine too."""
 _TURN_SECONDS: Final = 0.1
 _LATE_SECONDS: Final = 0.3
-"""If the supervisor itself did not run for so long, the worker may not have run either: no proof that it hangs."""
+"""If the supervisor itself did not run for this time, the worker may not have run either: no proof that it hangs."""
 _STOP_SECONDS: Final = HAND_OVER_SECONDS + 3.0
 _OVERDUE_SECONDS: Final = 2.5
-"""A silent worker that was asked to stop and is still in groups after so long is stuck: another process leaves them."""
+"""A silent worker that was asked to stop and is in groups after this time is stuck: another process leaves them."""
 _LEADS_SECONDS: Final = HAND_OVER_SECONDS + 1.0
 """The same for one that sends signs of life: until then it may lead for a successor."""
 _DOUBLED_SECONDS: Final = 0.5

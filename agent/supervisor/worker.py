@@ -168,7 +168,7 @@ class Worker:
         """Whether they ever did: between two calls of `listen` it may have sent that, and a refusal after it."""
 
     def wait(self, seconds: float) -> None:
-        """Wait for so long, or until the process has ended."""
+        """Wait for this time, or until the process has ended."""
         wait([self.process.sentinel], seconds)
 
     def listen(self) -> None:

@@ -53,7 +53,7 @@ class BodyReader:
     """Reads the bodies of one route; for use in one event loop."""
 
     def __init__(self, *, max_bytes: int, seconds: float = _SECONDS, at_once: int = _AT_ONCE) -> None:
-        """Read bodies of so many bytes at most, each within some seconds and so many at the same time."""
+        """Read bodies up to a number of bytes, each within some seconds, and a number of them at the same time."""
         self._max_bytes = max_bytes
         self._seconds = seconds
         self._free = at_once

@@ -77,7 +77,7 @@ class KafkaNetwork:
             self._push(path)
 
     def cheapen(self) -> None:
-        """Cancel negative cycles until there is none: the flow then costs least."""
+        """Cancel all negative cycles: the flow then costs least."""
         self._sort()
         while cycle := self._negative_cycle():
             self._push(cycle)
@@ -113,7 +113,7 @@ class KafkaNetwork:
         return path
 
     def _negative_cycle(self) -> list[int]:
-        """Return the arcs of a negative cycle; empty if there is none."""
+        """Return the arcs of a negative cycle; empty without one."""
         entered: list[int] = [NOWHERE] * len(self._out)
         node = self._node_behind_cycle(entered)
         if node == NOWHERE:

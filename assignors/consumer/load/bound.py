@@ -14,7 +14,7 @@ from samerack.assignors.solvers import Network, residual_closure, solve
 _QUANTA: Final = 1 << 22
 """Parts into which the whole load is cut for a flow."""
 _HEAVY: Final = 1.5
-"""A unit of so many times the average load is heavy."""
+"""A unit of this multiple of the average load is heavy."""
 
 
 def with_room(units: LoadUnits) -> LoadUnits:

@@ -4,7 +4,7 @@ Units are partitions, or bundles with `keep_copartitioned`. Objective, lexicogra
 
 1. limits: no member has more partitions than it may,
 2. the most loaded member, relative to its capacity, is within the tolerance of the least possible; one with a limit of
-   partitions carries no more than so many average ones,
+   partitions carries no more than that number of average ones,
 3. no member is without partitions, where there are enough for all,
 4. cross-rack weight,
 5. moves: partitions whose new owner is not the current one,

@@ -167,7 +167,7 @@ def files_of(kafka: Mapping[str, Any]) -> tuple[Path, ...]:
 def get_token(settings: Mapping[str, Any]) -> None:
     """Fetch the first token of librdkafka's client before the client is created.
 
-    If there is none, the client would wait ten seconds and not report the reason. (With a token it still takes a
+    Without one the client would wait ten seconds and not report the reason. (With a token it still takes a
     second: confluent-kafka checks for it once a second.)
 
     Raises:

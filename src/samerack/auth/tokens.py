@@ -141,7 +141,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
         """Return a valid token, for kafka-python.
 
         Raises:
-            TokenError: There is none; the source is then not asked again for up to a minute.
+            TokenError: The source has no token, and is then not asked again for up to a minute.
         """
         return self._current().token.text
 

@@ -101,7 +101,7 @@ def get(base: str, path: str) -> HttpAnswer:
 
 
 def refusal(base: str, answer: HttpAnswer) -> AgentError:
-    """Return the error for an answer that is none of those expected."""
+    """Return the error for an unexpected answer."""
     return AgentError(f"{base}: answers {answer.status}: {reason(answer) or 'is it an agent of this version?'}")
 
 

@@ -47,7 +47,7 @@ _MAX_BYTES: Final = 256 * 1024 * 1024
 _LAG_SECONDS: Final = 1.0
 """Offsets are asked for at the second poll, and there are four in this time."""
 _MIN_TURNS: Final = 4
-"""A window has at least so many polls: rates need two polls of the offsets, and one outlier must not decide."""
+"""A window has at least this number of polls: rates need two polls of the offsets, and one outlier must not decide."""
 _MIN_POLLS: Final = 2
 _END_SECONDS: Final = 5.0
 _OF_COMMAND: Final = ("cluster", "kafka.", "log.", "web.")

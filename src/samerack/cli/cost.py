@@ -341,7 +341,7 @@ def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> Re
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Single key presses without echo; the function waits so many seconds for one, "" if there is none."""
+    """Single key presses without echo; the function waits up to this number of seconds for one; "" without one."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
 

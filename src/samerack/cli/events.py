@@ -106,7 +106,7 @@ def events(
 
 
 Asked = Callable[[float | None, int], tuple[Event, ...]]
-"""Asks an agent for what happened since, no more than so many, the newest first."""
+"""Asks an agent for the newest events since a time, up to a limit."""
 
 
 def _asking(base: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:

@@ -31,7 +31,7 @@ from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _POLL_SECONDS: Final = 0.1
 _LOST_SECONDS: Final = 15.0
-"""An agent that does not answer for so long while it takes over is given up; its supervisor replaces a dead one."""
+"""An agent that does not answer for this time while it takes over is given up; its supervisor replaces a dead one."""
 _WORDS: Final = {
     "gather": "all members have given up their partitions",
     "again": "the group's leader was faster; trying again",

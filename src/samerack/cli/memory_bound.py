@@ -74,7 +74,7 @@ def _end_as(child: int, limit: Limit) -> None:
 
 
 def _bind(room: int) -> None:
-    """From here on this process can take so many bytes, and is the first that the kernel ends."""
+    """Cap the memory of this process, in bytes, and make it the first that the kernel ends."""
     data = resource.getrlimit(resource.RLIMIT_DATA)
     most = _data_bytes() + room
     if data[0] == resource.RLIM_INFINITY or most < data[0]:

@@ -172,9 +172,9 @@ def _obstacle(live: LiveApplication) -> str | None:
 
 
 def _best(found: FoundApplication, present: OptionCost, options: list[Option], *, by_bytes: bool) -> str:
-    """Return the strategy that reads least across racks, with as many standbys as now, or why there is none.
+    """Return the strategy that reads least across racks, with as many standbys as now, or why no strategy does.
 
-    One that puts more standbys beside their actives is none where clients have tags, which may keep them apart.
+    One that puts more standbys beside their actives does not count where clients have tags, which may keep them apart.
     """
     alike = [(one, one.bill) for one in options if one.bill is not None and one.standbys == found.standbys]
     if not alike:

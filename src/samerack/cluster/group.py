@@ -233,7 +233,7 @@ def is_agent(member: MemberView, client_id: str) -> bool:
 
 
 def no_room_reason(consumers: int, max_size: int | None) -> str:
-    """Return why an agent must not be in a group with so many consumers, present or expected; empty if it may.
+    """Return why an agent must not be in a group with this number of consumers, present or expected; empty if it may.
 
     One more consumer must fit beside it, as the brokers refuse members beyond `group.max.size` (KIP-389), which ends
     them. None is a limit that is not known.

@@ -122,7 +122,7 @@ class GroupMember:
         self._heartbeat_seconds = heartbeat_seconds
         self._rebalance_seconds = rebalance_seconds
         self._hung_ms = round(session_seconds * 1000)
-        """A broker that answers nothing for so long has lost this member, and its connection is closed.
+        """A broker that answers nothing for this time has lost this member, and its connection is closed.
 
         A shorter limit would close it for all members that share it, where a broker is only slow."""
         self._assign = assign

@@ -31,7 +31,7 @@ GroupType: TypeAlias = Literal["classic", "consumer", "streams", "share"]
 def to_coordinators(
     coordinators: Mapping[str, int], request: Callable[[Sequence[str]], Any], at_once: int
 ) -> list[Question]:
-    """Return the questions to coordinators about their groups in turns, so many groups in each at most.
+    """Return the questions to coordinators about their groups in turns, at most this number of groups in each.
 
     `coordinators` has the broker of each group by the group's name; `about` of a question are the names of its groups.
     """
@@ -163,7 +163,7 @@ class GroupTypes:
         """Return the type of a group: "classic" or "consumer" (KIP-848).
 
         A group that does not exist is classic, because the agent would create it by joining. Asks again while the group
-        moves from one coordinator to another; after so many seconds of patience that is an error.
+        moves from one coordinator to another; after `patience` seconds that is an error.
 
         Raises:
             CoordinatorMovesError: The group has no coordinator, or another one than was asked.

@@ -123,7 +123,7 @@ def _buckets(ids: Sequence[str]) -> int | None:
 
 
 def _masks(members: int) -> tuple[int, ...]:
-    """Return bucket masks of the leader's table for about so many members: for its size now, half and twice of it."""
+    """Return bucket masks of the leader's table for about this number of members: its size, half and twice of it."""
     buckets = buckets_for(members)
     return tuple(size - 1 for size in (buckets // 2, buckets, buckets * 2) if size >= FIRST_TABLE)
 

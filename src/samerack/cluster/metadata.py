@@ -224,7 +224,7 @@ def read_placements(content: bytes) -> Placements:
     """Return the placements of a Metadata response of the request's version.
 
     Raises:
-        ValueError, struct.error: It is none.
+        ValueError, struct.error: It is not a response.
     """
     reader = _Reader(content=content)
     reader.number()  # throttle time

@@ -17,7 +17,7 @@ class RetryPauses:
     free: int = 0  # how many failures have no pause
 
     def after(self, failures: int) -> float:
-        """Return the seconds to wait after so many failures in a row."""
+        """Return the seconds to wait after this number of failures in a row."""
         if failures <= self.free:
             return 0.0
         return min(self.most, self.first * 2.0 ** min(failures - self.free - 1, _MAX_DOUBLINGS))

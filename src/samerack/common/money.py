@@ -54,7 +54,7 @@ class PriceTable:
 
 
 def per_month(dollars: float | None, seconds: float) -> float | None:
-    """Return what dollars of so many seconds are a month; None if they are not known, or before a measurement."""
+    """Return what the dollars of a time are a month; None if they are not known, or before a measurement."""
     return dollars / seconds * SECONDS_PER_MONTH if dollars is not None and seconds > 0 else None
 
 

@@ -164,7 +164,7 @@ def kind_of(value: object) -> str:
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the seconds of a length of time such as 45s, 30m, 2h, 1d or 1w; None if the text is none."""
+    """Return the seconds of a length of time such as 45s, 30m, 2h, 1d or 1w; None if the text is not one."""
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])", text.strip())
     return float(found[1]) * _UNIT_SECONDS[found[2]] if found else None
 

@@ -120,7 +120,7 @@ def waiting_instance(identity: str) -> str:
 
 
 def poll_pause(members: int, chance: float) -> float:
-    """Return the seconds until a waiting agent polls again whether it is needed in an election of so many members.
+    """Return the seconds until a waiting agent polls again whether it is needed in an election of this size.
 
     The response grows with the election's members, so polls become rarer with them: all waiting agents of a fleet
     together receive few bytes per second. By `chance`, a random number from 0 to 1, agents that started together do not

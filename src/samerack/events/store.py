@@ -47,7 +47,7 @@ class Store:
     """The only writer of a file."""
 
     def __init__(self, path: Path, *, max_events: int, days: float) -> None:
-        """Open the file, and create it where there is none; so many events are kept, for so many days.
+        """Open the file, or create it. It keeps at most `max_events` events, for `days` days.
 
         Raises:
             StoreError: It cannot be opened.
@@ -138,7 +138,7 @@ def read(path: Path, max_events: int) -> list[Event]:
     """Return the newest events of a file, the oldest of them first; also while an agent writes to it.
 
     Raises:
-        StoreError: There is none, or it cannot be read.
+        StoreError: The file does not exist, or cannot be read.
     """
     if not path.is_file():
         raise StoreError(
@@ -193,7 +193,7 @@ def set_aside(path: Path) -> Path:
 
 
 def _opened(file: Path, path: Path) -> int:
-    """Open the file or its lock, for this user alone, and create it where there is none."""
+    """Open the file or its lock, for this user alone, or create it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

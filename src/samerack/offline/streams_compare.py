@@ -60,7 +60,7 @@ def instance_of(name: str, question: StreamsQuestion) -> ComparedApplication:
     """Return the application of a question.
 
     Raises:
-        QuestionError: a client is named that is not there, or an id is none.
+        QuestionError: a client is named that is not there, or an id is not valid.
         AssignmentError: a value does not fit.
     """
     application = Application(question)

@@ -108,7 +108,7 @@ class Application:
         """Translate the names.
 
         Raises:
-            QuestionError: a client is named that is not there, or an id is none.
+            QuestionError: a client is named that is not there, or an id is not valid.
             AssignmentError: a value does not fit.
         """
         self.question = question

@@ -1,8 +1,8 @@
 """How many members a group needs in which rack: all partitions are read near, and no member is too full.
 
 An integer program says how many members each rack needs for the loads that are near it; then partitions are dealt out
-to so many members. Where that does not work, as loads do not divide at will, the program is solved again without these
-numbers. Both are small: partitions of the same load and the same racks are one kind.
+to that number of members. Where that does not work, as loads do not divide at will, the program is solved again without
+these numbers. Both are small: partitions of the same load and the same racks are one kind.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def _carry(solver: Any, kinds: _Kinds, amount: FloatArray, room: Sequence[Any]) 
 
 
 def _can_be_dealt(kinds: _Kinds, members: Int64Array) -> bool:
-    """Return whether so many members, [R], can read all partitions near."""
+    """Return whether these numbers of members, [R], can read all partitions near."""
     solver = _solver()
     has = [
         [solver.IntVar(0, count if near else 0, "") for near in np.repeat(kinds.sets[of], members).tolist()]

@@ -148,7 +148,7 @@ def _even(members: int, now: Int64Array, total: Int64Array) -> Int64Array:
 
 
 def _moved(racks: Int32Array, places: Int64Array, seats: Int64Array) -> Int32Array:
-    """Return [M] racks with so many members in each of the places; the first members of a rack stay."""
+    """Return [M] racks with this number of members in each of the places; the first members of a rack stay."""
     moved = np.full(len(racks), NOBODY, np.int32)
     free: list[int] = []
     for place, count in zip(places.tolist(), seats.tolist(), strict=True):

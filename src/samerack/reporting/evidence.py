@@ -90,7 +90,7 @@ def in_group(group: GroupTraffic) -> str:
 
 
 def dollars_per_month(evidence: Evidence, crossing_bytes: float) -> float | None:
-    """Return the dollars per month for so many bytes in the window; None before a measurement."""
+    """Return the dollars per month for this number of bytes in the window; None before a measurement."""
     return per_month(evidence.report.prices.dollars(crossing_bytes), evidence.snapshot.window_seconds)
 
 

@@ -34,7 +34,7 @@ class Lag:
 
     Attributes:
         lag_records: records that are not read yet, at least; None if nothing is known.
-        lag_seconds: the age of the oldest of them, at least; 0 if there is none, None if nothing is known.
+        lag_seconds: the age of the oldest of them, at least; 0 without any, None if nothing is known.
         lag_unknown_partitions: partitions that `lag_records` lacks; with 0 it is exact.
         lag_seconds_unknown_partitions: the same of `lag_seconds`.
     """

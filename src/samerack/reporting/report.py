@@ -99,7 +99,7 @@ class GroupCost(Lag):
         pairs: bytes and cost by pair of racks.
         topics: bytes, cost and lag by topic, the most expensive first.
         blind_spots: limits of the figures, in sentences.
-        not_counted: records that no figure includes since the agent began to measure, so many at most, by reason.
+        not_counted: records that no figure includes since the agent began to measure, at most, by reason.
         note: why the group is not shown in full, or "".
         server: how brokers assign it; None for a group that brokers do not assign by KIP-848.
         avoidable_share: the part of what it reads that crosses racks and would not under the best plan; 0 if that is

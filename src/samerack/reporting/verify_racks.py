@@ -106,7 +106,7 @@ def names_of(evidence: Evidence, group: GroupTraffic) -> tuple[RackNames, ...]:
 
 
 def scheme(racks: AbstractSet[str]) -> str:
-    """Return the naming scheme of all these racks, "" if it is none of the schemes of cloud providers."""
+    """Return the naming scheme of all these racks, "" if no cloud provider uses it."""
     return next((name for name, pattern in _SCHEMES if all(pattern.fullmatch(rack) for rack in racks)), "")
 
 

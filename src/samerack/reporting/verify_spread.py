@@ -167,7 +167,7 @@ def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) ->
 
 
 def _dollars(evidence: Evidence, cost: GroupCost, share: float) -> float | None:
-    """Return what a part of the bytes with known racks costs a month, if so many cross racks; None if not known."""
+    """Return what a part of the bytes with known racks costs a month, if that part crosses racks; None if not known."""
     if cost.known_bytes is None or cost.cross_rack_bytes is None:
         return None
     return dollars_per_month(evidence, min(share * cost.known_bytes, cost.cross_rack_bytes))

@@ -23,7 +23,7 @@ from samerack.traffic.snapshot import GroupTraffic
 _SECONDS: Final = 60.0
 """The numbers of a group are computed again after this time ..."""
 _TIMES: Final = 100.0
-"""... or after so many times that the computation took, if that is more: nothing is measured meanwhile."""
+"""... or after this multiple of the time that the computation took: nothing is measured meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ def check_address(url: str, expected: str) -> None:
     """Check that a text is an address of HTTP.
 
     Raises:
-        ValueError: It is none; the message says what is wrong, or what is expected.
+        ValueError: It is not one; the message says what is wrong, or what is expected.
     """
     address = urlsplit(url)  # its ValueError names what is wrong; so does that of the port
     if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:

@@ -194,7 +194,7 @@ def parse_text(text: str) -> Any:
     """Return what a list, a map or a text in quotes holds, else the unchanged text: the model converts other types.
 
     Raises:
-        SettingsError: A map has a duplicate key, or what looks like a list or a map is none: as a text it would be a
+        SettingsError: A map has a duplicate key, or what looks like a list or a map is not one: as a text it would be a
             name that nobody meant, or a pattern of one character.
     """
     try:

@@ -49,7 +49,7 @@ def overhead_bytes(*, partitions: int, batches_per_second: float, seconds: float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributedBytes:
-    """Bytes of one partition that its reader got: `broker` is None where unknown, `member` where there is none."""
+    """Bytes of one partition that its reader got: `broker` is None where unknown, `member` where nobody owns it."""
 
     partition: Partition
     member: ObservedMember | None

@@ -15,7 +15,7 @@ from samerack.traffic.snapshot import Flow, GroupTraffic, Totals, TrafficSnapsho
 
 _NOTHING: Final = Volume()
 _KEPT_SECONDS: Final = 3600.0
-"""The totals of a group that is gone are kept so long: every scrape has seen their last value then."""
+"""The totals of a group that is gone are kept for this time: every scrape has seen their last value then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

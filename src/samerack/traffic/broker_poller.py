@@ -34,9 +34,9 @@ _PROBE_SECONDS: Final = 60.0
 """How long a leader's answer to which replica serves a rack holds, while the metadata stay the same."""
 _POLICIES_SECONDS: Final = 300.0
 _RECORDS: Final = 1_000
-"""Loads are whole numbers, and a partition may get few records a second: records are those of so many seconds."""
+"""Loads are whole numbers, and a partition may get few records a second: records are counted over this time."""
 _MISSED_POLLS: Final = 2
-"""A group that is not listed is gone after so many polls that all brokers answered."""
+"""A group that is not listed is gone after this number of polls that all brokers answered."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -192,7 +192,7 @@ class BrokerPoller:
         return self._guess(partition, rack)
 
     def _guess(self, partition: Partition, rack: str | None) -> int | None:
-        """Return the broker that serves a rack by the rule; None where there is none, or the partition is unknown."""
+        """Return the broker that serves a rack by the rule; None where none does, or the partition is unknown."""
         view = self.state.cluster.partition(*partition)
         return None if view is None else probe.guess(self.state.cluster, view, rack, rack_aware=self.rack_aware)
 

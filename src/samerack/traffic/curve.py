@@ -29,8 +29,8 @@ _DENSITY: Final = Struct("=f")
 _LARGEST: Final = 2**32 - 1
 _MAX_STRETCHES: Final = 127
 _MERGED_EVERY: Final = 8
-"""Merging looks at all stretches, so it waits for so many more: of a log that all keep up with, an hour leaves a dozen,
-and two weeks of polls twenty."""
+"""Merging looks at all stretches, so it waits for this number more: of a log that all keep up with, an hour leaves
+a dozen, and two weeks of polls twenty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ def points(curve: Curve) -> list[tuple[int, float]]:
 
 
 def _packed(records: int, size: float) -> bytes:
-    """Return stretches of so many offsets and bytes: one, unless the offsets need more than 32 bits."""
+    """Return stretches of this number of offsets and bytes: one, unless the offsets need more than 32 bits."""
     many, rest = divmod(records, _LARGEST)
     whole = _STRETCH.pack(_LARGEST, size * _LARGEST / records) * many if many else b""
     return whole + _STRETCH.pack(rest, size * rest / records) if rest else whole
@@ -189,7 +189,7 @@ def _both(*stretches: tuple[int, float]) -> tuple[int, float]:
 
 
 def _trimmed(stretches: bytes, records: int) -> bytes:
-    """Return the newest stretches, of so many offsets together: what lies below the log's start is dropped."""
+    """Return the newest stretches, of this number of offsets together: what lies below the log's start is dropped."""
     place = len(stretches)
     for one, size in _newest_first(stretches):
         if one >= records:

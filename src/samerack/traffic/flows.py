@@ -157,9 +157,9 @@ def _rounded(
 
 
 _LATE: Final = 1.5
-"""A key whose commit is late by so many of its longest times between two is not read any more."""
+"""A key whose commit is late by this multiple of its longest time between two is not read any more."""
 _TOLERANCE: Final = 1e-6
-"""By so many seconds sums of times may differ."""
+"""Sums of times may differ by this number of seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -200,7 +200,7 @@ class _Reads:
             self._drop()
 
     def total(self, now: float, seconds: float) -> Volume | None:
-        """Return what was read in the window of so many seconds, and drop what was before; None if that is nothing."""
+        """Return what was read in a window of this length, and drop what was before; None if that is nothing."""
         steady = self._is_steady(now)
         end = self.last if steady else now
         begin = end - min(seconds, now - self.first)

@@ -30,7 +30,7 @@ _TICKS: Final = 100
 _STEP: Final = Struct("=II")
 _LARGEST: Final = 2**32 - 1
 _THINNED_EVERY: Final = 8
-"""Steps are thinned each time that so many have come: of an hour of polls every five seconds 45 remain."""
+"""Steps are thinned each time that there are this many: of an hour of polls every five seconds 45 remain."""
 _KEPT_STEPS: Final = 96
 """So many at most remain then: two weeks of polls every five seconds."""
 _SHARE_OF_AGE: Final = 5
@@ -38,7 +38,7 @@ _SHARE_OF_AGE: Final = 5
 _LONGEST_PAUSE: Final = 120 * _TICKS
 """What was written in a longer pause between two polls has no known age, until the pause is a small part of it."""
 _FORGET_SECONDS: Final = 600.0
-"""A partition that is not polled for so long is forgotten; a coordinator that moves hides groups for seconds."""
+"""A partition that is not polled for this time is forgotten; a coordinator that moves hides groups for seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
 
 They are read from one publication, so that a scrape never sees half of an update. Series are bounded
-(`traffic.max_series`): so many keys have their own, the largest first, and others are added up under the group and
-topic `(other)`, without gauges of groups. A key that is gone leaves its place to another one. Counters never go down: a
-key that gets a place later begins at 0 there, and what it had been before stays in the common series.
+(`traffic.max_series`): that number of keys have their own, the largest first, and others are added up under the group
+and topic `(other)`, without gauges of groups. A key that is gone leaves its place to another. Counters never go down:
+a key that gets a place later begins at 0 there, and what it had been before stays in the common series.
 """
 
 from __future__ import annotations

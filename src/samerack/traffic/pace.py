@@ -16,10 +16,10 @@ from samerack.traffic.snapshot import Pace, PartitionTraffic
 
 _BEHIND_SECONDS: Final = 10.0
 _BEHIND_POLLS: Final = 3.0
-"""Behind is a partition whose lag, right after a commit, is more than that and more than the time of so many polls."""
+"""Behind is a partition whose lag, right after a commit, is more than this time and that of this number of polls."""
 _MIN_SECONDS: Final = 20.0
 _MIN_POLLS: Final = 4.0
-"""A pace is that of so long a time and so many polls at least, since commits are seen as late as a poll."""
+"""A pace is measured over at least this time and this number of polls, since commits are seen as late as a poll."""
 _RECENT_SECONDS: Final = 90.0
 """... and not of much more, where commits are frequent."""
 _NOISE_POLLS: Final = 2.0
@@ -27,7 +27,7 @@ _NOISE_POLLS: Final = 2.0
 _FALLING: Final = 0.98
 """A member that reads at least this part of what comes does not fall behind."""
 _INTERRUPTED: Final = 2.0
-"""A commit that comes after so many times the usual time shows a pause in reading, and no pace."""
+"""A commit that comes after this multiple of the usual time shows a pause in reading, and no pace."""
 _UNKNOWN: Final = 0.1
 """The pace of a member is known if no more than this part of its load is of partitions whose pace is not."""
 _THINNED: Final = 4.0

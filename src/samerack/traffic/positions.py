@@ -18,15 +18,15 @@ from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.snapshot import Uncounted
 
 _NATURAL_GROWTH: Final = 2
-"""A step is believed up to so many times what was written since the last one: what is read in the long run."""
+"""A step is believed up to this multiple of what was written since the last one: what is read in the long run."""
 _NATURAL_STEPS: Final = 4
-"""... and to so many times the last step: between two polls there are none, one or two commits."""
+"""... and to this multiple of the last step: between two polls there are none, one or two commits."""
 _HELD_SECONDS: Final = 600.0
 """A step that no other one confirms within this time, and within four of its own, was none that was read."""
 _ALIKE_STEPS: Final = 4
 """So many steps in a row that are about as long are a reader that catches up, and no jumps."""
 _MIN_RECORD_BYTES: Final = 25.0
-"""No client reads more records per second than so many bytes each make of its network."""
+"""No client reads more records per second than its network can carry at this number of bytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """Records of one partition that are not counted: so many at most."""
+    """Records of one partition that are not counted, at most."""
 
     partition: Partition
     why: Uncounted

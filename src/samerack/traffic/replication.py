@@ -93,7 +93,7 @@ def _chunks(
 
 
 _STEPS: Final = 2
-"""A window has so many polls of all logs: they cost the brokers more than a poll of the groups' logs."""
+"""A window has this number of polls of all logs: they cost the brokers more than a poll of the groups' logs."""
 _WAITING: Final = "it takes two polls of all logs"
 
 

@@ -168,7 +168,7 @@ class PartitionTraffic:
         bytes_per_second: What the group reads by its commits, smoothed, in wire bytes; None before there are two polls.
         written_per_second: What is written to the partition: what the group reads in the long run; None while unknown.
         lag_records: Records that are not read yet, as `traffic.lag` has it; None if not known.
-        lag_seconds: Age of the oldest of them; 0 if there is none, None if not known.
+        lag_seconds: Age of the oldest of them; 0 without any, None if not known.
         readable_records: Records that it could have read: those of open transactions are not among them; None if not
             known.
         committed: The committed offset, or None.
@@ -289,7 +289,7 @@ class GroupTraffic(ObservedGroup):
         whole_tasks: The tasks of Kafka Streams in `problem`; None for other groups, and where they are not known.
         topic_share: The topic of which one member has most, or None where none is shared.
         busiest: The member that reads most, or None where rates are not known.
-        not_counted: Records that no figure includes since the agent began to measure, so many at most, by reason.
+        not_counted: Records that no figure includes since the agent began to measure, at most, by reason.
         record_rates: Records that are written to its partitions in 1,000 seconds, if its members are balanced by them.
         paces: Of the members that are behind, by member id.
     """

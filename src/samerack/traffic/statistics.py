@@ -29,7 +29,7 @@ MAX_BYTES: Final = 1 << 20
 """The largest post that is read."""
 MAX_PARTITIONS: Final = 10_000
 MAX_BROKERS: Final = 10_000
-"""The most that one post may name; librdkafka's statistics of so many are far larger than MAX_BYTES."""
+"""The most that one post may name; librdkafka's statistics of this number are far larger than MAX_BYTES."""
 _LONGEST_NAME: Final = 1_000
 _UNASSIGNED: Final = -1
 

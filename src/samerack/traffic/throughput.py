@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 BLOCKS: Final = 8
-"""A rate is that of so many blocks at most."""
+"""A rate is measured over this number of blocks at most."""
 BLOCK_SECONDS: Final = 60.0
 """A whole block. While fewer seconds are known than BLOCKS such blocks, blocks are shorter, so that rates are known
 soon."""
@@ -38,7 +38,7 @@ STUDENT: Final = (nan, nan, nan, 2.26, 1.65, 1.43, 1.32, 1.26, 1.21)
 """By the number of blocks: Student's t with one degree of freedom fewer, at two standard errors, divided by two."""
 _MIN_PART: Final = 0.25
 _AT_ONCE: Final = 10_000
-"""Rates of so many partitions: each needs several times the memory of its blocks while it is computed."""
+"""Partitions whose rates are computed at once: each needs several times the memory of its blocks meanwhile."""
 _NO_ROW: Final = -1
 _LONGEST_STEP_SECONDS: Final = 120.0
 """What was appended in a longer time between two polls (a suspended machine) belongs to no block."""
@@ -169,7 +169,7 @@ def _rates(blocks: npt.NDArray[np.float32], seconds: FloatArray) -> FloatArray:
 SMOOTHING_SECONDS: Final = 60.0
 """Time after which an old rate counts for a third, where commits are frequent."""
 _COMMITS: Final = 5.0
-"""Where they are rare, it is the time of so many commits."""
+"""Where they are rare, it is the time of this number of commits."""
 _FORGET_SECONDS: Final = 3600.0
 """Time after which an old commit counts for a third in the usual time between commits."""
 

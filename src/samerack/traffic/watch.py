@@ -157,7 +157,7 @@ class TrafficWatch(Service):
         return snapshot
 
     def poll_for(self, seconds: float, *, min_polls: int = 1) -> TrafficSnapshot:
-        """Poll on the caller's thread for this time after the first poll, and at least so many times.
+        """Poll on the caller's thread for this time after the first poll, and at least this number of times.
 
         Raises:
             AgentError: No broker can be reached at all.

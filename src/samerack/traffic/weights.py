@@ -21,11 +21,11 @@ from samerack.traffic.throughput import Rate, Rates
 _SURE: Final = 0.1
 """The first weights wait until the errors of the rates are at most this part of them, or until no more is to be had."""
 _CHANGE: Final = 1.0
-"""Two partitions whose traffic is so many powers of two further apart, or closer, than before have changed."""
+"""Two partitions whose traffic is this number of powers of two further apart, or closer, have changed."""
 _ERRORS: Final = 2.5
-"""... and more than so many standard errors."""
+"""... and more than this number of standard errors."""
 _SAME: Final = 2.0
-"""Two rates that are not so many standard errors apart may be the same."""
+"""Two rates that are closer than this number of standard errors may be the same."""
 _LOADS: Final = 0.1
 """Loads are taken anew where more than this part of the whole traffic has gone to other partitions, beyond errors."""
 _SMALL: Final = 1 / 16
