@@ -171,9 +171,10 @@ class LagGuard:
             if pace.share is not None and key in loads:
                 reads = pace.share * loads[key]  # while it catches up, at least: some of its partitions may have
                 known.learned[key] = reads if pace.share < 1.0 else max(reads, known.learned.get(key, 0.0))
-        known.strongest = max(known.learned.values(), default=known.strongest)
         alone = 2 * len(slow) <= len(loads) and now - known.planned_at >= _CATCHING_UP_SECONDS
         late = {key: pace for key, pace in slow.items() if _is_late(pace, rules, alone=alone)}
+        known.learned |= {key: (pace.share or 1.0) * loads[key] for key, pace in late.items() if key in loads}
+        known.strongest = max(known.learned.values(), default=known.strongest)
         if len(loads) < len(sums):  # without all loads nothing can be planned
             late = {}
         known.growing = _growing(late) if late else None

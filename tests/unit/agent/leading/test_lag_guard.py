@@ -163,6 +163,18 @@ def test_it_gives_up_when_all_have_kept_up_for_long_enough() -> None:
     assert case.passes(600.0 * _LONGER) is case.base
 
 
+def test_who_needs_too_long_to_catch_up_reads_no_more_than_that() -> None:
+    """What it read before it became slow is forgotten; one that catches up soon may read more."""
+    slowly = replace(_CATCHES_UP, share=1.05)
+    for paces, capacity in (({"m1": replace(slowly, lag_seconds=4000.0)}, 105.0), ({"m0": _LATE, "m1": slowly}, 150.0)):
+        case = _Guarded()
+        case.passes()
+        case.passes(5.0, {"m1": _CATCHES_UP})
+        known = case.passes(3600.0, paces)
+        assert known is not None
+        assert known.capacities["m1"] == pytest.approx(capacity)
+
+
 def test_who_got_what_waits_has_an_hour_for_it() -> None:
     """Catching up slowly is a reason to plan anew only after that; lag that grows is one at once."""
     case = _Guarded()
