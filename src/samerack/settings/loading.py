@@ -161,7 +161,6 @@ _REMOVED: Final = {
     "election.hand_over_seconds": "it is always five seconds at most",
     "events.most": "10,000 events are kept",
     "leading.cooperative_protocols": "cooperative-sticky alone is taken as cooperative",
-    "otel.every_seconds": "set the variable OTEL_METRIC_EXPORT_INTERVAL, in milliseconds",
     "pipeline.quarantine_days": "it is always 30 days",
     "pipeline.vacuum_hours": "it is always a week",
     "pod.cloud": "each provider is asked in turn",
