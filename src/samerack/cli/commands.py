@@ -93,13 +93,3 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
 }
 """The commands by name, in the order of `samerack --help`: first those of somebody who is new here."""
-
-FORMER: Final = {
-    "top": "cost --watch",
-    "curve": "assign --curve",
-    "encode": "decode --encode",
-    "streams assign": "assign --lines",
-    "streams optimize": "assign --lines",
-    "streams compare": "assign --compare",
-}
-"""Former names of commands, each of which names what there is instead, for one release."""

@@ -21,7 +21,7 @@ from samerack.agent import process
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.line import WorkerStart
 from samerack.agent.supervisor.watchdog import Processes
-from samerack.cli.commands import COMMANDS, FORMER
+from samerack.cli.commands import COMMANDS
 from samerack.cli.main import app
 from samerack.cluster import client
 from samerack.cluster.connections import Connections
@@ -201,14 +201,6 @@ def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
     code, _, err = run(name)
     assert code == 2
     assert f"No such command '{name}'. Did you mean '{meant}'" in " ".join(err.replace("│", " ").split())
-
-
-@pytest.mark.parametrize("former", [*FORMER, "streams plan FILE"])
-def test_a_former_command_names_the_present_one(former: str) -> None:
-    """It is wrong input, and does nothing."""
-    now = FORMER.get(former, "assign FILE")
-    assert run(*former.split()) == (2, "", f"samerack: {former}: is now `samerack {now}`\n")
-    assert run(*now.split(), "--help")[0] == 0
 
 
 def test_there_are_22_commands() -> None:

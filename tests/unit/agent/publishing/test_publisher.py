@@ -139,7 +139,6 @@ def test_events_have_a_topic_of_their_own() -> None:
         ({"every_seconds": 7}, r"publishing\.every_seconds: must divide 60; set 1, 2"),
         ({"every_seconds": 120}, r"publishing\.every_seconds: .*less than or equal to 60"),
         ({"states_topic": "samples"}, "samples and states need separate topics"),
-        ({"groups_topic": "x"}, r"groups_topic .*: no such setting; its name is now publishing\.states_topic"),
         ({"kafka": {"sasl.password": [["secret"]]}}, r"publishing\.kafka\.sasl\.password: has lists in a list"),
     ],
 )
