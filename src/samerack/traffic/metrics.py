@@ -198,16 +198,6 @@ class TrafficCollector(Collector):
             "1 - 1/R with R racks of brokers: the share without regard to racks.",
             ((group, group.shares.random) for group in groups),
         )
-        yield _share(
-            "samerack_largest_topic_ratio",
-            "Largest share of a topic's partitions on one member.",
-            ((group, group.topic_share.share if group.topic_share else None) for group in groups),
-        )
-        yield _share(
-            "samerack_busiest_member_times_mean",
-            "Bytes per second of the busiest member, over the mean.",
-            ((group, group.busiest.times_mean if group.busiest else None) for group in groups),
-        )
         records = self._by_topic(((group.group, group.lag) for group in mine), lag_by_key)
         yield _lag("samerack_lag_records", "Records of a topic that the group has not read yet, at least.", records)
         yield _unknown("samerack_lag_unknown_partitions", "Partitions that samerack_lag_records lacks.", records)
