@@ -51,7 +51,7 @@ from samerack.reporting.wanted import WantedMembers
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import price_table
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics
+from samerack.traffic.metrics import MAX_SERIES, SeriesLimits, TrafficCollector, TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class AgentParts:
             metrics=self.metrics,
         )
         self.measuring = self._traffic_watch()
-        self.limits = SeriesLimits.of(settings.traffic.max_series)
+        self.limits = SeriesLimits.of(MAX_SERIES)
         self.metrics.registry.register(TrafficCollector(self.traffic, limits=self.limits, mine=self._is_counted))
         self.guard = LagGuard(
             settings.lag,

@@ -64,7 +64,6 @@ class PublishingSettings(Section):
         examples=[{"bootstrap.servers": "fleet:9092"}],
     )
     create_topics: bool = Field(default=False, description="Create a missing topic, with the brokers' defaults.")
-    max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Maximum bytes that wait for Kafka.")
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
 
 They are read from one publication, so that a scrape never sees half of an update. Series are bounded
-(`traffic.max_series`): so many keys have their own, the largest first, and others are added up under the group and
+(`MAX_SERIES`): so many keys have their own, the largest first, and others are added up under the group and
 topic `(other)`, without gauges of groups. A key that is gone leaves its place to another one. Counters never go down: a
 key that gets a place later begins at 0 there, and what it had been before stays in the common series.
 """
@@ -25,6 +25,8 @@ from samerack.traffic.snapshot import Family, FlowKey, GroupTraffic, LowerBound,
 
 Key = TypeVar("Key")
 
+MAX_SERIES: Final = 50_000
+"""Series of traffic and money together: more is a burden to Prometheus and to a scrape."""
 OTHER: Final = "(other)"
 """The name under which series beyond the bound are added up; no topic, group or rack can have it."""
 
