@@ -200,7 +200,6 @@ class Publisher(Service):
             topics=self._topics,
             outbox=self._outbox,
             metrics=metrics,
-            create_topics=asked.create_topics,
         )
         self._queue: queue.SimpleQueue[Published | Event] = queue.SimpleQueue()
         self._unnamed: deque[Event] = deque(maxlen=_MAX_UNNAMED)

@@ -68,11 +68,10 @@ class Sender:
         topics: Mapping[Kind, str],
         outbox: Outbox,
         metrics: PublishingMetrics,
-        create_topics: bool = False,
         make: Make = Producer,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create a producer with librdkafka's settings; the first turn asks for topics, and may create missing ones.
+        """Create a producer with librdkafka's settings; the first turn asks for topics.
 
         Raises:
             SettingsError: librdkafka refuses a setting.
@@ -86,9 +85,7 @@ class Sender:
         self._clock = clock
         self._life = 0
         self._fatal: KafkaError | None = None
-        self._availability = TopicAvailability(
-            topics.values(), config=self._config, create=create_topics, metrics=metrics, clock=clock
-        )
+        self._availability = TopicAvailability(topics.values(), config=self._config, metrics=metrics, clock=clock)
         self._down = False
         self._refusal: KafkaError | None = None
         """Why a broker does not accept the agent, since the last record that arrived."""

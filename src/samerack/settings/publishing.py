@@ -63,7 +63,6 @@ class PublishingSettings(Section):
         description="Kafka settings for the producer only; they override those of `kafka`.",
         examples=[{"bootstrap.servers": "fleet:9092"}],
     )
-    create_topics: bool = Field(default=False, description="Create a missing topic, with the brokers' defaults.")
 
     @property
     def topics(self) -> tuple[str, ...]:
