@@ -280,24 +280,6 @@ def test_the_yaml_reference_loads_with_every_comment_taken_away(tmp_path: Path) 
     assert without_examples == load(flags={"kafka": {"bootstrap.servers": "x"}}, environment={}).policy
 
 
-def test_the_json_reference_has_every_key() -> None:
-    """The JSON reference has key, default, example and meaning of each setting."""
-    code, out, _ = run("settings", "--format", "json")
-    assert code == 0
-    entries = {entry["key"]: entry for entry in json.loads(out)}
-    nested = {name for name in sections() if name}
-    wanted = {
-        f"{place}.{name}" if place else name
-        for place, model in sections().items()
-        for name in model.model_fields
-        if name not in nested or place
-    }
-    assert set(entries) == wanted
-    assert all(entry["description"] for entry in entries.values())
-    assert entries["policy.burst"]["default"] == 3
-    assert entries["kafka"]["required"]
-
-
 def test_the_configuration_page_is_generated() -> None:
     """docs/configuration.md is the output of `samerack settings --format markdown`."""
     code, out, _ = run("settings", "--format", "markdown")
