@@ -43,7 +43,6 @@ from samerack.election.election import Election
 from samerack.election.leadership_state import LeadershipState
 from samerack.election.messages import Advertisement, identity_of, lead, observe, of_this_host
 from samerack.events import EventLog
-from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import path_of, writer_of
 from samerack.events.history import TrafficHistory
 from samerack.events.rebalance_tracker import RebalanceTracker
@@ -51,7 +50,7 @@ from samerack.reporting.wanted import WantedMembers
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import price_table
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics
+from samerack.traffic.metrics import MAX_SERIES, SeriesLimits, TrafficCollector, TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
 
 if TYPE_CHECKING:
@@ -95,15 +94,13 @@ class AgentParts:
         self._hosts = self._known_hosts()
         self.leadership = self.election or LeadershipState()
         self.traffic = TrafficBoard()
-        event_metrics = EventMetrics(self.metrics.registry)
         self.events = EventLog(
             rate=self._bytes_per_second,
             dollars=self.prices.dollars,
-            metrics=event_metrics,
         )
         self.history = TrafficHistory(step_seconds=settings.traffic.history_step_seconds)
         self.traffic.listen(self.history.take)
-        self.writer = writer_of(settings, self.events, self.history, event_metrics)
+        self.writer = writer_of(settings, self.events, self.history)
         self._tracker = RebalanceTracker(self.events)
         self.traffic.listen(self._tracker.take)
         self.watch = ClusterWatch(
@@ -114,7 +111,7 @@ class AgentParts:
             metrics=self.metrics,
         )
         self.measuring = self._traffic_watch()
-        self.limits = SeriesLimits.of(settings.traffic.max_series)
+        self.limits = SeriesLimits.of(MAX_SERIES)
         self.metrics.registry.register(TrafficCollector(self.traffic, limits=self.limits, mine=self._is_counted))
         self.guard = LagGuard(
             settings.lag,
@@ -150,7 +147,6 @@ class AgentParts:
     def _in_rack(self, settings: Settings) -> Settings:
         """Return the settings with the rack of this pod, if it is known and none is set."""
         own = own_rack(settings.pod)
-        self.metrics.in_rack(own.rack or "", own.source or "none")
         self.rack_answers = {answer.source: answer.detail for answer in own.answers}
         """What each source answered about the rack of this pod."""
         return with_own_rack(settings, own)
@@ -227,7 +223,6 @@ class AgentParts:
     def _streams_service(self) -> StreamsService:
         settings, registry = self.settings, self.metrics.registry
         board = StreamsBoard()
-        registry.register(board)
         return StreamsService(
             settings.streams,
             StreamsReporter(events=self.events, metrics=StreamsMetrics(registry), board=board),

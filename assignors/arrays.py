@@ -21,9 +21,6 @@ IntArray: TypeAlias = "npt.NDArray[np.integer[Any]]"
 DIGIT: Final = 16
 """Bits of a key that numpy's stable sort handles by counting instead of comparing."""
 
-SCATTER: Final = 2_654_435_761
-"""2^32 over the golden ratio: its multiples, modulo a number, put neighbours far apart."""
-
 
 def stable_order(keys: IntArray, bound: int) -> Int64Array:
     """Return the permutation that sorts `keys` (all in 0..bound-1), stably.

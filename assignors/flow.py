@@ -26,8 +26,7 @@ import numpy as np
 
 from samerack.assignors.arrays import IntArray, combine, dense_rank, first_of_each, is_in, ranges, stable_order
 from samerack.assignors.deal import Arcs, Classes, hand_out
-from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, Int64Array
-from samerack.assignors.sample import Ends, solve_by_sample
+from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
 from samerack.assignors.solvers import Network, fold, node_prices, solve
 
 
@@ -151,7 +150,6 @@ def place(
     *,
     enough: BoolArray | None = None,
     interleaved: bool = False,
-    sampled: bool = False,
 ) -> Int32Array:
     """Return the seat of every unit, [U]: all demands met, at least cost (objective above); exact and deterministic.
 
@@ -164,8 +162,6 @@ def place(
         enough: [E] edges with which the demands can be met. The flow starts with these, and other edges are added only
             if node prices show that they could improve it; the cost of the placement is the same.
         interleaved: neighbours go to different seats where that costs nothing.
-        sampled: each seat leads to one of the caller's nodes, which take all units; where there are very many of these,
-            some are solved first (`assignors.sample`). The cost of the placement is the same.
 
     Raises:
         AssignmentError: the demands cannot be met.
@@ -179,7 +175,7 @@ def place(
     used = np.ones(len(seats.edge_kind), np.bool_) if enough is None else enough.copy()
     while True:
         network, layers, nodes = _network(units, seats, classes, hubs, np.flatnonzero(used))
-        flow = solve_by_sample(network, _ends(network, seats)) if sampled else solve(network)
+        flow = solve(network)
         if used.all():
             break
         missing = _worth_while(network, flow, hubs, seats, nodes) & ~used
@@ -188,35 +184,6 @@ def place(
         used |= missing
     flows = np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers]))
     return hand_out(classes, layers, flows, interleaved=interleaved)
-
-
-def place_with_prices(units: Units, seats: Seats) -> tuple[Int32Array, Int64Array, Int64Array]:
-    """Return what `place` does with `sampled`, and node prices of the groups, [S], and of the caller's nodes, [X].
-
-    Another seat of a group would improve the placement only if it led to a node of a higher price.
-
-    Raises:
-        AssignmentError: the demands cannot be met, or prices do not fit in 64 bits.
-    """
-    classes, hubs = _classes(units, seats), _hubs(seats)
-    network, layers, (_, group_node) = _network(units, seats, classes, hubs, np.arange(len(seats.edge_kind)))
-    folded = fold(network)
-    if folded is None:
-        raise AssignmentError("node prices do not fit in 64 bits")
-    network = replace(network, costs=folded[np.newaxis])
-    ends = _ends(network, seats)
-    flow = solve_by_sample(network, ends)
-    price = node_prices(network, flow)
-    flows = np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers]))
-    return hand_out(classes, layers, flows), price[group_node : ends.first_seat], price[ends.first_end :]
-
-
-def _ends(network: Network, seats: Seats) -> Ends:
-    """Return the seats and the caller's nodes in the network; those of one column are alike."""
-    first = len(network.supply) - len(seats.demand)
-    group = np.zeros(len(seats.demand) - len(seats.group), np.int32)
-    group[seats.head - len(seats.group)] = seats.column[seats.group[seats.tail]]
-    return Ends(first_seat=first, first_end=first + len(seats.group), stratum=group)
 
 
 def _worth_while(network: Network, flow: Int64Array, hubs: _Hubs, seats: Seats, nodes: tuple[int, int]) -> BoolArray:

@@ -185,29 +185,6 @@ def node_prices(network: Network, flow: Int64Array) -> Int64Array:
             return price
 
 
-def left_over(network: Network, flow: Int64Array) -> Int64Array:
-    """Return the units of each node that a flow does not carry away, negative where units are missing, [N]."""
-    rest = network.supply.copy()
-    used = np.flatnonzero(flow)
-    np.subtract.at(rest, network.tail[used], flow[used])
-    np.add.at(rest, network.head[used], flow[used])
-    return rest
-
-
-def greatest_flow(network: Network) -> Int64Array:
-    """Return [A] a flow that takes as many units as possible from supplies to demands, whatever it costs.
-
-    Only with OR-Tools.
-    """
-    solver = min_cost_flow().SimpleMinCostFlow()
-    nothing = np.zeros(len(network.tail), np.int64)
-    arcs = solver.add_arcs_with_capacity_and_unit_cost(network.tail, network.head, network.capacity, nothing)
-    solver.set_nodes_supplies(np.arange(len(network.supply), dtype=np.int32), network.supply)
-    solver.solve_max_flow_with_min_cost()
-    flow: Int64Array = solver.flows(arcs)
-    return flow
-
-
 def _ortools_flow(network: Network) -> Int64Array:
     solver = min_cost_flow().SimpleMinCostFlow()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(network.tail, network.head, network.capacity, network.costs[0])

@@ -62,7 +62,7 @@ STATE: Final = GroupState(
             loads=(2, 1),
         ),
     ),
-    planning=PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0, spread_moves=0, balance_tolerance=0.1),
+    planning=PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0, balance_tolerance=0.1),
     refusal="",
 )
 """A group with one member and one topic of two partitions, one of which has no owner."""

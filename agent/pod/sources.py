@@ -13,6 +13,7 @@ from samerack.settings.leading import PodSettings, RackSource
 ANSWER_SECONDS: Final = 1.0
 """How long the Kubernetes API or a cloud's metadata service may take for one answer: a pod starts only after it."""
 _MAX_BYTES: Final = 1 << 20
+RACK_VARIABLE: Final = "CLIENT_RACK"
 LABEL_VARIABLE: Final = "POD_ZONE"
 """The variable that the downward API fills from the label, in the chart and in docs/racks.md."""
 _LABEL_FILE: Final = "/etc/podinfo/labels"
@@ -51,9 +52,9 @@ def rack_of(zones: tuple[str, ...], table: Mapping[str, str]) -> str | None:
     return zones[0] if zones else None
 
 
-def from_variable(settings: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
-    """Return the rack in the variable `pod.rack_variable`."""
-    name = settings.rack_variable
+def from_variable(_: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
+    """Return the rack in the variable CLIENT_RACK."""
+    name = RACK_VARIABLE
     value = environment.get(name, "").strip()
     if value:
         return SourceAnswer(source="env", zones=(value,), detail=f"the variable {name}")

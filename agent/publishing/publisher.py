@@ -141,6 +141,8 @@ log = structlog.get_logger("publishing")
 _TURN_SECONDS: Final = 0.2
 _RETRIES: Final = RetryPauses(first=0.2, most=0.2)
 _MAX_UNNAMED: Final = 1_000
+_MAX_BUFFERED_BYTES: Final = 64 << 20
+"""A few hours of a large cluster; the container has memory for it beside all else."""
 """Most events that wait for the cluster's id; an agent without it cannot reach its cluster."""
 _LAST_SECONDS: Final = 1.5
 """For the last records, when the agent stops."""
@@ -191,14 +193,13 @@ class Publisher(Service):
         self._windows = Windows(asked.every_seconds)
         self._interval = 0
         self._last_published = LastPublished()
-        self._outbox = Outbox(max_bytes=asked.max_buffered_bytes)
+        self._outbox = Outbox(max_bytes=_MAX_BUFFERED_BYTES)
         self._full = False
         self._sender = Sender(
             producer_config(settings.kafka, asked.kafka),
             topics=self._topics,
             outbox=self._outbox,
             metrics=metrics,
-            create_topics=asked.create_topics,
         )
         self._queue: queue.SimpleQueue[Published | Event] = queue.SimpleQueue()
         self._unnamed: deque[Event] = deque(maxlen=_MAX_UNNAMED)
@@ -331,6 +332,6 @@ class Publisher(Service):
                 "buffer-full",
                 records=len(self._outbox),
                 bytes=self._outbox.bytes,
-                cure="the oldest are dropped; raise publishing.max_buffered_bytes",
+                cure="the oldest are dropped until the brokers accept records again",
             )
         self._full = bool(dropped)

@@ -68,11 +68,10 @@ class Sender:
         topics: Mapping[Kind, str],
         outbox: Outbox,
         metrics: PublishingMetrics,
-        create_topics: bool = False,
         make: Make = Producer,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create a producer with librdkafka's settings; the first turn asks for topics, and may create missing ones.
+        """Create a producer with librdkafka's settings; the first turn asks for topics.
 
         Raises:
             SettingsError: librdkafka refuses a setting.
@@ -86,9 +85,7 @@ class Sender:
         self._clock = clock
         self._life = 0
         self._fatal: KafkaError | None = None
-        self._availability = TopicAvailability(
-            topics.values(), config=self._config, create=create_topics, metrics=metrics, clock=clock
-        )
+        self._availability = TopicAvailability(topics.values(), config=self._config, metrics=metrics, clock=clock)
         self._down = False
         self._refusal: KafkaError | None = None
         """Why a broker does not accept the agent, since the last record that arrived."""
@@ -128,7 +125,6 @@ class Sender:
             self._give_up(self._fatal)
         for kind in self._topics:
             self._metrics.buffered(kind, self._outbox.count(kind))
-        self._metrics.buffered_bytes(self._outbox.bytes)
 
     def close(self, seconds: float) -> None:
         """Send what is left within `seconds`, and count what was not acknowledged."""
@@ -276,7 +272,6 @@ class Sender:
         self._producer = self._fatal = self._refusal = None
         self._down = False
         self._outbox.put_all_back()
-        self._metrics.replaced()
 
     def _give_up(self, error: KafkaError) -> None:
         """Discard this producer, which cannot recover. All topics wait for the next one."""

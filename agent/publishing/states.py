@@ -107,7 +107,6 @@ def state_record(group: GroupTraffic, cluster: ClusterView, leading: LeadingSett
             by_bytes=mode.weighs_bytes,
             keep_copartitioned=mode.options.keep_copartitioned,
             max_skew=mode.options.max_skew,
-            spread_moves=mode.options.spread_moves,
             balance_tolerance=mode.options.balance_tolerance if group.problem and group.problem.by_load else None,
         ),
         refusal=refusal_of(group, leading),

@@ -1,4 +1,4 @@
-"""Which topics take records: asks the brokers for each topic, creates missing ones, and pauses for those that refuse.
+"""Which topics take records: asks the brokers for each topic, and pauses for those that refuse.
 
 A topic is open once the brokers have described it, until a record fails. After a pause it is asked for again. Kafka's
 errors say why a topic is refused, for how long to pause, and what an operator does. One thread drives it.
@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from samerack.agent.publishing.metrics import PublishingMetrics, TopicRefusal
 from samerack.traffic.snapshot import Gap
@@ -108,10 +106,7 @@ def trouble_of(error: KafkaError, topic: str, *, bootstrap: str) -> Trouble:
             f"User:NAME --operation Write --topic {topic}"
         )
     elif why is TopicRefusal.MISSING:
-        cure = (
-            f"create it: kafka-topics.sh --bootstrap-server {bootstrap} --create --topic {topic} --partitions 6; "
-            "or let publishing.create_topics do so"
-        )
+        cure = f"create it: kafka-topics.sh --bootstrap-server {bootstrap} --create --topic {topic} --partitions 6"
     elif why is TopicRefusal.NOT_ACCEPTED:
         reason = " ".join(error.str().split())
         cure = "records wait; check certificate, key, authority and password in kafka and publishing.kafka"
@@ -129,7 +124,6 @@ log = structlog.get_logger("publishing")
 
 _ASK_SECONDS: Final = 2.0
 """Longest wait for a response, so that the agent stops within its five seconds."""
-_BROKERS_DEFAULT: Final = -1
 _OPEN: Final = float("inf")
 
 
@@ -141,15 +135,13 @@ class TopicAvailability:
         topics: Iterable[str],
         *,
         config: dict[str, Any],
-        create: bool,
         metrics: PublishingMetrics,
         clock: Callable[[], float],
     ) -> None:
-        """Start with topics that are not asked for yet; by librdkafka's settings a client may create missing ones."""
+        """Start with topics that are not asked for yet; `config` is that of their producer."""
         self.troubles: tuple[Trouble, ...] = ()
         """Why topics refuse at the moment."""
         self._config = config
-        self._create = create
         self._metrics = metrics
         self._clock = clock
         self._again: dict[str, float] = dict.fromkeys(topics, float("-inf"))  # when to ask, or _OPEN
@@ -171,8 +163,6 @@ class TopicAvailability:
         if self._clock() < again:
             return False
         error = _ask(topic, producer)
-        if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and self._create:
-            error = self._create_topic(topic)
         if error is not None:
             self.refuse(topic, error)
             return False
@@ -184,17 +174,6 @@ class TopicAvailability:
     def retry(self) -> None:
         """Ask for topics that refuse at once: the producer is another one."""
         self._again = {topic: again if again == _OPEN else float("-inf") for topic, again in self._again.items()}
-
-    def _create_topic(self, topic: str) -> KafkaError | None:
-        admin = AdminClient(self._config)  # a response needs its client until it arrives
-        new = NewTopic(topic, num_partitions=_BROKERS_DEFAULT, replication_factor=_BROKERS_DEFAULT)
-        try:
-            admin.create_topics([new], request_timeout=_ASK_SECONDS)[topic].result()
-        except KafkaException as error:
-            if kafka_error(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                return kafka_error(error)
-        log.info("topic-created", topic=topic)
-        return None
 
     def refuse(self, topic: str, error: KafkaError) -> None:
         """Pause for a topic; logged once, until something else is wrong.

@@ -30,11 +30,7 @@ class PlanRules:
 
     assignor: str = ""
     strategy: str | None = None
-    traffic_cost: int | None = None
-    non_overlap_cost: int | None = None
     standby: str = "configured"
-    standbys: int | None = None
-    warmups: int | None = None
     weights: str = "partitions"
     must_preserve_active: bool = False
     compatible: bool = False

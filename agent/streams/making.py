@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, subscription_of
@@ -42,7 +42,9 @@ _RACK_TAG: Final = "rack"
 def adapted(question: PlanQuestion, context: PlanContext, *, assignor: str) -> tuple[ApplicationState, tuple[str, ...]]:
     """Return the application that is planned by the assignor of this name, and warnings."""
     warnings: list[str] = []
-    configs = _configs(question.configs, context.rules)
+    configs, strategy = question.configs, context.rules.strategy
+    if strategy is not None:
+        configs = replace(configs, rack_aware_assignment_strategy=strategy)
     clients = _with_racks(question.clients, context.racks or {}, warnings)
     tasks: Iterable[TaskInfo] = question.tasks
     if context.rules.weights == "bytes":
@@ -55,17 +57,6 @@ def adapted(question: PlanQuestion, context: PlanContext, *, assignor: str) -> t
         assignment_configs=configs,
     )
     return state, tuple(warnings)
-
-
-def _configs(configs: AssignmentConfigs, rules: PlanRules) -> AssignmentConfigs:
-    given: dict[str, Any] = {
-        "rack_aware_assignment_strategy": rules.strategy,
-        "rack_aware_traffic_cost": rules.traffic_cost,
-        "rack_aware_non_overlap_cost": rules.non_overlap_cost,
-        "num_standby_replicas": rules.standbys,
-        "max_warmup_replicas": rules.warmups,
-    }
-    return replace(configs, **{key: value for key, value in given.items() if value is not None})
 
 
 def _with_racks(

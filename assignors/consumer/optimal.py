@@ -52,8 +52,6 @@ class Options:
             members; each league by itself is still even, as with Kafka's range.
         max_skew: how many partitions more than its fair share a member may have, so that fewer are read across racks;
             0 for none. Not allowed with `keep_copartitioned`.
-        spread_moves: how many partitions may move beyond the fewest, so that no member has too many of one topic; in
-            groups small enough (`assignors.consumer.spread`). No effect with `keep_copartitioned`.
         balance_tolerance: where the problem has loads, capacities or limits: how far the most loaded member may be
             above the least possible, as a share of that, so that fewer bytes are read across racks.
         full_load: load, relative to its capacity, to which any member may be filled for that, though less is possible.
@@ -65,7 +63,6 @@ class Options:
     near_first: bool = False
     stickiness: bool = True
     max_skew: int = 0
-    spread_moves: int = 0
     balance_tolerance: float = 0.1
     full_load: float = 0.0
     spread: bool = True
@@ -155,8 +152,6 @@ def _in_order(problem: Problem, order: Int32Array) -> Problem:
 def _refuse_what_contradicts(options: Options) -> None:
     if options.max_skew < 0:
         raise AssignmentError(f"max_skew {options.max_skew}: expected partitions beyond a fair share, 0 or more")
-    if options.spread_moves < 0:
-        raise AssignmentError(f"spread_moves {options.spread_moves}: expected partitions that may move, 0 or more")
     if not options.balance_tolerance >= 0:
         raise AssignmentError(f"balance_tolerance {options.balance_tolerance}: expected a share, 0 or more")
     if options.max_skew and options.keep_copartitioned:
@@ -193,18 +188,18 @@ def _assign(problem: Problem, options: Options) -> Int32Array:
     if options.max_skew:
         enough, edges = None, (edge_kind, edge_subscription)
         share_of, spread = _skewed_loads(problem, near.column, units, edges, spread, max_skew=options.max_skew)
-    if not options.spread_moves and _stays(problem, near, share_of, spread):
+    if _stays(problem, near, share_of, spread):
         return problem.owner.copy()
     seats = _seats(problem, near.column, edges, share_of, spread)
     if enough is not None:  # it is by edge of a subscription; `place` needs it for each column of its members
         enough = np.repeat(enough[spread.usable], _parts(problem, near.column)[edges[1]])
     plan = place(units, seats, enough=enough, interleaved=True)
-    if not options.spread or (np.array_equal(plan, problem.owner) and not options.spread_moves):
+    if not options.spread or np.array_equal(plan, problem.owner):
         return plan
     plan = spread_topics(problem, near, plan)
     may_have = np.zeros((len(wanted_by), len(problem.subscriptions)), np.bool_)
     may_have[edges] = True
-    room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread, spare_moves=options.spread_moves)
+    room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread)
     best = spread_exactly(problem, near, plan, room)
     return plan if best is plan else spread_topics(problem, near, best)
 

@@ -239,13 +239,11 @@ class Room:
         may_have: [S, T] topics whose partitions members with the subscription may have.
         share_of: [M] group of `spread` whose loads the member has.
         spread: the loads.
-        spare_moves: how many partitions may move beyond the fewest to reduce the largest number.
     """
 
     may_have: BoolArray
     share_of: Int32Array
     spread: Spread
-    spare_moves: int = 0
 
 
 def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Room) -> Int32Array:
@@ -255,7 +253,7 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
         problem: the group.
         near: its columns and prices.
         plan: [P] member of each partition: optimal in cross-rack weight and moves.
-        room: what each member may have, and how much may move.
+        room: what each member may have.
 
     Returns:
         [P] member of each partition; the plan itself if none is better or the group is too large.
@@ -269,7 +267,7 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
     if (count**2).sum() == (readers * floor**2 + rest * (2 * floor + 1)).sum():
         return plan  # every topic is as even as it can be
     low, high = int((floor + (rest > 0)).max()), int(count.max())
-    max_moves = _moves(problem, plan) + room.spare_moves
+    max_moves = _moves(problem, plan)
     pools = combine(problem.topic_of, len(sizes), near.price, len(near.prices))[1]
     if pools * near.prices.shape[1] + int((may_have * np.minimum(sizes, high)).sum()) > _MAX_ARCS:
         return plan

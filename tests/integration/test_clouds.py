@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from lab.sandbox.admin import Admin
 from lab.sandbox.agent_process import AgentProcess
 from tests.clouds.servers import Aws, Azure, Google
 from tests.integration.secured import AZURE_CLIENT, AZURE_SCOPE, GOOGLE, MSK, Secured, led, member
@@ -108,11 +109,11 @@ def test_the_agent_leads_as_what_its_cloud_says(
         "traffic.poll_seconds": 1,
         "traffic.window_seconds": 5,
         "publishing.traffic_topic": f"samples-{name}",
-        "publishing.create_topics": "true",
         "publishing.every_seconds": 1,
     }
     bootstrap = clouded.secured.cluster.secured(way.listener)
     with ExitStack() as stack:
+        stack.enter_context(Admin(clouded.secured.cluster.bootstrap)).create_topic(f"samples-{name}", [[1, 2]])
         agent = stack.enter_context(
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )

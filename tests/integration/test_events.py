@@ -131,12 +131,12 @@ def test_each_generation_of_a_led_group_is_reported_with_its_cause(scenario: Sce
     """Members join, leave and die, replicas and topics change: one event per generation, and a restart keeps them."""
     scenario.lay_out(INTERLEAVED)
     happened = f"{scenario.topic}-events"
+    scenario.admin.create_topic(happened, [[1]])
     (port,) = free_ports(1)  # its successor must listen on the same one
     agent = scenario.waiting_agent(
         web__port=port,
         events__path=str(tmp_path / "events.db"),
         events__topic=happened,
-        publishing__create_topics=True,
         traffic__poll_seconds=0.5,
         traffic__history_step_seconds=1,
     )

@@ -35,8 +35,8 @@ def _following(scenario: Scenario, client: str, **settings: Any) -> AgentProcess
 
 
 def _asking(scenario: Scenario, agent: AgentProcess) -> subprocess.Popen[str]:
-    """Start `samerack lead GROUP --takeover clean --json`."""
-    line = [*SAMERACK, "lead", scenario.group, "--takeover", "clean", "--json", "--url", agent.url]
+    """Start `samerack lead GROUP --json`."""
+    line = [*SAMERACK, "lead", scenario.group, "--json", "--url", agent.url]
     return subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
 
 

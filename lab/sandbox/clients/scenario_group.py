@@ -198,7 +198,7 @@ class ScenarioGroup:
         return any(member.client_id == AGENT for member in self.group.describe().members)
 
     def _lead(self, agent: AgentProcess) -> dict[str, Any]:
-        done = samerack("lead", self.group.name, "--takeover", "clean", "--json", "--url", agent.url, timeout=90)
+        done = samerack("lead", self.group.name, "--json", "--url", agent.url, timeout=90)
         if done.stdout:
             answer: dict[str, Any] = json.loads(done.stdout)
             return answer

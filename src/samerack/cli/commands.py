@@ -81,7 +81,6 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "assign": Command(
         "offline.assign", "Assign a consumer group or a Kafka Streams application that is described in JSON."
     ),
-    "decode": Command("offline.codec", "Show a message of the consumer protocol as JSON, or write one."),
     "settings": Command("cli.settings_reference", "Show every setting with its default and meaning."),
     "streams": Command(
         "cli.streams",
@@ -93,13 +92,3 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
 }
 """The commands by name, in the order of `samerack --help`: first those of somebody who is new here."""
-
-FORMER: Final = {
-    "top": "cost --watch",
-    "curve": "assign --curve",
-    "encode": "decode --encode",
-    "streams assign": "assign --lines",
-    "streams optimize": "assign --lines",
-    "streams compare": "assign --compare",
-}
-"""Former names of commands, each of which names what there is instead, for one release."""

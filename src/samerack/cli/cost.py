@@ -38,7 +38,6 @@ from samerack.reporting.report import (
     to_json,
 )
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
-from samerack.traffic.evenness import busiest_in_words, share_in_words
 from samerack.traffic.snapshot import BlindSpot
 
 _UNKNOWN_RACK = "(none)"
@@ -113,7 +112,7 @@ def only(report: Report, group: str) -> Report:
     return replace(report, groups=(found,), pairs=found.pairs, bill=None)
 
 
-_OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag", "of a topic", "busiest"})
+_OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag"})
 """The columns that are left out where no group has a figure; what is read across racks may be unknown, but is there."""
 
 
@@ -144,8 +143,6 @@ _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
     _MONTHLY: (monthly_cost, 0),
     "saved": (lambda group: words.money(group.saved_dollars_per_month), USUAL),
     "lag": (lambda group: words.count(group.lag_records, group.lag_unknown_partitions), WIDE),
-    "of a topic": (lambda group: words.percent(group.topic_share.share if group.topic_share else None), WIDE),
-    "busiest": (lambda group: f"{group.busiest.times_mean:.1f} x" if group.busiest else words.UNKNOWN, WIDE),
 }
 """The columns beside the group: how each is formatted, and from how many columns of the terminal on it is shown."""
 
@@ -215,7 +212,6 @@ def _show_group(console: Console, group: GroupCost, window: float) -> None:
         )
     for line in server_lines(group.server):
         console.print(words.plain(line))
-    console.print(words.plain(_evenness(group)))
     console.print(_pairs(group.pairs, window))
     topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     topics.add_column("topic", overflow="fold")
@@ -250,13 +246,6 @@ def server_lines(server: ServerAssignment | None, *, money: bool = True) -> list
             f"with samerack's assignor in the brokers {share} would cross racks" + (f"; {saves}" if money else "")
         )
     return [*lines, f"what to do: {server.advice}"]
-
-
-def _evenness(group: GroupCost) -> str:
-    return (
-        f"largest part of a topic on one member: {share_in_words(group.topic_share)}; "
-        f"busiest member: {busiest_in_words(group.busiest)}"
-    )
 
 
 def _pairs(pairs: tuple[PairCost, ...], window: float) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 from urllib.parse import quote
 
 import typer
@@ -44,10 +44,6 @@ _WORDS: Final = {
 
 def lead(
     group: Annotated[str, typer.Argument(help="Name of a consumer group that the agent follows.")],
-    takeover: Annotated[  # noqa: ARG001 - there is one way as yet
-        Literal["clean"],
-        typer.Option("--takeover", help="Takeover mode: clean, with one rebalance and a short second one."),
-    ] = "clean",
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     url: UrlOption = None,

@@ -40,7 +40,6 @@ from samerack.reporting.verify_spread import CURE_OF_COPARTITIONING, cure_of_une
 from samerack.reporting.wanted import MembersWanted
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import price_table
-from samerack.traffic.evenness import BusiestMember, TopicShare, busiest, topic_share
 from samerack.traffic.rates import weights_of_rates
 
 _WITHOUT_COPARTITIONING = (
@@ -56,16 +55,12 @@ class PlanFigures:
 
     Attributes:
         cross_rack_share: by the plan's weights, and by bytes where they are measured; None if not known.
-        topic_share: how evenly members read topics; None if no topic is shared.
-        busiest: the member that reads most bytes; None if they are not measured.
         load_above_least: how far the most loaded member is above a proven lower bound of the least possible, as a share
             of that; None where counts of partitions are balanced.
     """
 
     cost: Cost
     cross_rack_share: float | None
-    topic_share: TopicShare | None
-    busiest: BusiestMember | None
     load_above_least: float | None = None
 
 
@@ -233,8 +228,8 @@ def examine(
         over_racks=over_racks(
             rack_spread(problem, cluster, rates), elsewhere={rack.rack for rack in racks.values()} - cluster.racks.names
         ),
-        present=replace(_figures(problem, problem.owner, made.before, shares[0], rates), load_above_least=now_above),
-        proposed=replace(_figures(problem, made.final, made.after, shares[1], rates), load_above_least=then_above),
+        present=PlanFigures(cost=made.before, cross_rack_share=shares[0], load_above_least=now_above),
+        proposed=PlanFigures(cost=made.after, cross_rack_share=shares[1], load_above_least=then_above),
         members_wanted=said.get("members_wanted"),
         copartitioning=copartitioning(made, mode, settings, group, rates) if made.assignor == "optimal" else None,
         warnings=(
@@ -290,26 +285,6 @@ def copartitioning(
 
 def _saving(now: float | None, then: float | None) -> float | None:
     return None if now is None or then is None else now - then
-
-
-def _figures(problem: Problem, owner: Int32Array, cost: Cost, share: float | None, rates: Rates | None) -> PlanFigures:
-    """Return an assignment with its cost and cross-rack share, and how evenly members read under it."""
-    subscriptions = {
-        member: [topic for topic, wanted in zip(problem.topics, problem.subscriptions[reader], strict=True) if wanted]
-        for member, reader in zip(problem.members, problem.subscription_of.tolist(), strict=True)
-    }
-    owned = [
-        (problem.members[at], problem.topics[topic], number)
-        for at, topic, number in zip(owner.tolist(), problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
-        if at != NOBODY
-    ]
-    read = ((member, (rates or {}).get((topic, number))) for member, topic, number in owned)
-    return PlanFigures(
-        cost=cost,
-        cross_rack_share=share,
-        topic_share=topic_share(((member, topic) for member, topic, _ in owned), subscriptions),
-        busiest=busiest(read, problem.members),
-    )
 
 
 def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) -> OverRacks | None:

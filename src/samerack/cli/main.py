@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand
 
-from samerack.cli.commands import COMMANDS, FORMER
+from samerack.cli.commands import COMMANDS
 from samerack.common.command_line import OneLineErrors
 from samerack.common.errors import SettingsError
 
@@ -26,8 +26,6 @@ class _Commands(OneLineErrors):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
         """Return the subcommand; while they are listed, one that has its name and summary."""
         command = COMMANDS.get(cmd_name)
-        if cmd_name in FORMER:
-            raise SettingsError(f"{cmd_name}: is now `samerack {FORMER[cmd_name]}`")
         if command is None:
             self._load_others()
             self.commands = {**{name: _unloaded(name) for name in COMMANDS}, **self.commands}  # what may be meant

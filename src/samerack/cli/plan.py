@@ -31,7 +31,6 @@ from samerack.planning.rack_spread import RackLoad
 from samerack.settings.flags import settings_from
 from samerack.settings.leading import Balance
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
-from samerack.traffic.evenness import busiest_in_words, share_in_words
 
 
 def plan(
@@ -191,12 +190,6 @@ def show(made: LivePlan) -> None:
     if made.members_wanted is not None:
         console.print(plain(f"members wanted: {made.members_wanted.text}"))
     show_copartitioning(console, made.copartitioning)
-    if now.topic_share and then.topic_share:
-        shares = f"now {share_in_words(now.topic_share)}, with {assignor} {share_in_words(then.topic_share)}"
-        console.print(plain(f"largest part of a topic on one member: {shares}"))
-    if now.busiest and then.busiest:
-        most = f"now {busiest_in_words(now.busiest)}, with {assignor} {busiest_in_words(then.busiest)}"
-        console.print(plain(f"busiest member: {most}"))
     if now.load_above_least is not None and then.load_above_least is not None:
         above = f"now {percent(now.load_above_least)}, with {assignor} {percent(then.load_above_least)}"
         console.print(plain(f"most loaded member, above the least possible: {above}"))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from samerack.agent.pod.own import env_line, own_rack, plain, property_line, write
-from samerack.agent.pod.sources import OwnRack, SourceAnswer, rack_of
+from samerack.agent.pod.sources import RACK_VARIABLE, OwnRack, SourceAnswer, rack_of
 from samerack.common import words
 from samerack.common.errors import AgentError
 from samerack.settings.flags import settings_from
@@ -31,7 +31,7 @@ def rack(
         Path | None,
         typer.Option(metavar="FILE", help="Write CLIENT_RACK=RACK to this file, for a shell.", show_default=False),
     ] = None,
-    variable: Annotated[str, typer.Option(metavar="NAME", help="The variable in --env-file.")] = "CLIENT_RACK",
+    variable: Annotated[str, typer.Option(metavar="NAME", help="The variable in --env-file.")] = RACK_VARIABLE,
     properties_file: Annotated[
         Path | None,
         typer.Option(
@@ -84,7 +84,7 @@ def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
     said = "; ".join(f"{answer.source}: {answer.detail}" for answer in own.answers)
     unknown = f"no source has the rack of this pod ({said or 'pod.sources is empty'})"
     if not or_empty:
-        raise AgentError(f"{unknown}; set {pod.rack_variable}, or add another source to pod.sources (docs/racks.md)")
+        raise AgentError(f"{unknown}; set {RACK_VARIABLE}, or add another source to pod.sources (docs/racks.md)")
     typer.echo(words.plain(f"samerack: {unknown}; continuing without a rack"), err=True)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from samerack.agent import log
 from samerack.assignors.streams.application import AssignmentConfigs
-from samerack.cli.commands import COMMANDS, FORMER
+from samerack.cli.commands import COMMANDS
 from samerack.cli.streams_live import find
 from samerack.cli.streams_options import options_of
 from samerack.cli.streams_report import report_of
@@ -175,17 +175,9 @@ no metadata has, as the application is configured. `samerack assign FILE` plans 
 """
 
 
-class _StreamsCommands(OneLineErrors):
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
-        """Return the command; a former one names what there is instead."""
-        if now := FORMER.get(f"streams {cmd_name}"):
-            raise SettingsError(f"streams {cmd_name}: is now `samerack {now}`")
-        return super().get_command(ctx, cmd_name)
-
-
 streams: Final = typer.Typer(
     name="streams",
-    cls=_StreamsCommands,
+    cls=OneLineErrors,
     no_args_is_help=True,
     help=COMMANDS["streams"].summary,
 )
@@ -201,9 +193,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(streams)
 
 
-@streams.command("plan", help=_PLAN_HELP, no_args_is_help=True, context_settings={"allow_extra_args": True})
+@streams.command("plan", help=_PLAN_HELP, no_args_is_help=True)
 def plan(
-    context: typer.Context,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     *,
@@ -258,8 +249,6 @@ def plan(
     assignments: SetOption = None,
 ) -> None:
     """Show the tasks of a live application before and after."""
-    if context.args:
-        raise SettingsError("streams plan FILE: is now `samerack assign FILE`")
     if group is None:
         raise SettingsError("streams plan: give --group APPLICATION")
     if by_bytes and not seconds:

@@ -112,7 +112,6 @@ class PlanningState(BaseModel):
         by_bytes: whether partitions are weighted by throughput; `TopicState.weights` has the weights.
         keep_copartitioned: whether partition i of co-partitioned topics stays on one member.
         max_skew: partitions beyond its fair share that a member may have for locality.
-        spread_moves: partitions beyond the fewest that may move so that topics are spread.
         balance_tolerance: how far the most loaded member may be above the least possible, as a share of that; None
             where counts of partitions are balanced.
     """
@@ -122,7 +121,6 @@ class PlanningState(BaseModel):
     by_bytes: bool
     keep_copartitioned: bool
     max_skew: Count
-    spread_moves: Count
     balance_tolerance: float | None = None
 
 

@@ -53,9 +53,8 @@ each partition of each topic, and the members with their topics, racks and owned
 It may add "locality" ("any", or "leader" where only the leader replica serves), "weights" ({topic: [cost of each
 partition]}), "keep_copartitioned", "cooperative" and "stickiness" (true or false; without stickiness the plan starts
 afresh), "max_skew" (how many partitions more than its fair share a member may have, so that fewer are read across
-racks), "spread_moves" (how many partitions more may move, so that no member has too many of one topic) and
-"deadline_seconds" (after which the plan is that of range). Members are balanced by load instead of by counts with
-"loads" ({topic: [load of each partition]}), or where a member has a "capacity" (2 for twice as much) or
+racks) and "deadline_seconds" (after which the plan is that of range). Members are balanced by load instead of by counts
+with "loads" ({topic: [load of each partition]}), or where a member has a "capacity" (2 for twice as much) or
 "max_partitions"; the most loaded may be "balance_tolerance" (0.1) above the least possible to read less across racks.
 
 The description of a Streams application names clients, tasks and where they are (KIP-441, KIP-708, KIP-924, KIP-925):

@@ -87,7 +87,6 @@ class AssignQuestion(QuestionPart):
     keep_copartitioned: bool = False
     stickiness: bool = True
     max_skew: int = Field(default=0, ge=0)
-    spread_moves: int = Field(default=0, ge=0)
     deadline_seconds: float = Field(default=DEADLINE_SECONDS, gt=0)
     cooperative: bool = False
     repeat: int = Field(default=1, ge=1, le=10_000)
@@ -134,7 +133,6 @@ def options_of(question: AssignQuestion) -> Options:
         keep_copartitioned=question.keep_copartitioned,
         stickiness=question.stickiness,
         max_skew=question.max_skew,
-        spread_moves=question.spread_moves,
         balance_tolerance=question.balance_tolerance,
     )
 

@@ -236,7 +236,6 @@ def led_options(state: GroupState) -> optimal.Options:
     return optimal.Options(
         keep_copartitioned=planning.keep_copartitioned,
         max_skew=planning.max_skew,
-        spread_moves=planning.spread_moves,
         balance_tolerance=0.0 if planning.balance_tolerance is None else planning.balance_tolerance,
     )
 

@@ -89,7 +89,6 @@ PLANNING: Final = shape(
     by_bytes=BooleanType(),
     keep_copartitioned=BooleanType(),
     max_skew=COUNT,
-    spread_moves=COUNT,
     balance_tolerance=DoubleType(),
 )
 

@@ -84,7 +84,6 @@ def mode_of(
         options=Options(
             keep_copartitioned=together,
             max_skew=0 if together else leading.max_skew,
-            spread_moves=leading.spread_moves,
             balance_tolerance=leading.balance_tolerance,
             full_load=FULL_LOAD if weights is not None and weights.capacities else 0.0,
         ),

@@ -170,8 +170,6 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
         random_share=shares.random,
         own_share=own_part,
         saved_dollars_per_month=_saved(total, own_part, prices, window),
-        topic_share=group.topic_share,
-        busiest=group.busiest,
         exact=bool(group.flows) and all(flow.key.method == "exact" for flow in group.flows),
         pairs=_pairs(group.flows if total is not None else (), prices),
         topics=_topics(group, prices, is_measured=total is not None),

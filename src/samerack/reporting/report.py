@@ -16,7 +16,6 @@ from samerack.common.money import PriceTable
 from samerack.common.records import JsonAnswer
 from samerack.reporting.bill import Bill, BillPart, parts_of
 from samerack.reporting.group_lag import Lag
-from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.snapshot import Gap
 
 
@@ -93,8 +92,6 @@ class GroupCost(Lag):
         random_share: cross-rack share of an assignment that ignores racks.
         own_share: cross-rack share of a plan of the group's own assignor.
         saved_dollars_per_month: what the agent saves against the group's own assignor; None if it does not lead.
-        topic_share: the topic of which one member has most; None if no topic is shared.
-        busiest: the member that reads most; None if rates are not known.
         exact: whether clients counted all of the bytes themselves.
         pairs: bytes and cost by pair of racks.
         topics: bytes, cost and lag by topic, the most expensive first.
@@ -129,8 +126,6 @@ class GroupCost(Lag):
     random_share: float | None
     own_share: float | None
     saved_dollars_per_month: float | None
-    topic_share: TopicShare | None
-    busiest: BusiestMember | None
     exact: bool
     pairs: tuple[PairCost, ...]
     topics: tuple[TopicCost, ...]

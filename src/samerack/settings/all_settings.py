@@ -29,7 +29,6 @@ from samerack.settings.publishing import (
     IN_MEMORY,
     EventSettings,
     LogSettings,
-    OtelSettings,
     PublishingSettings,
     WebSettings,
 )
@@ -90,7 +89,6 @@ class Settings(BaseSettings):
     election: ElectionSettings = ElectionSettings()
     supervisor: SupervisorSettings = SupervisorSettings()
     web: WebSettings = WebSettings()
-    otel: OtelSettings = OtelSettings()
     traffic: TrafficSettings = TrafficSettings()
     streams: StreamsSettings = StreamsSettings()
     money: MoneySettings = MoneySettings()

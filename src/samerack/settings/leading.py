@@ -165,11 +165,6 @@ class LeadingSettings(BalanceRules):
         description="Partitions above its fair share that a member may get to reduce cross-rack reads. Ignored where "
         "co-partitioned topics stay together.",
     )
-    spread_moves: int = Field(
-        default=0,
-        ge=0,
-        description="Extra partitions that a plan may move so that no member has too many of one topic.",
-    )
     deadline_seconds: Seconds = Field(
         default=5.0, description="Maximum time to compute a plan; keep it below the members' session timeout."
     )
@@ -262,7 +257,6 @@ class PodSettings(Section):
         description="Sources for the rack of this pod; the first that has one wins. `kubernetes` and `cloud` use the "
         "network.",
     )
-    rack_variable: str = Field(default="CLIENT_RACK", description="`env`: the environment variable that has the rack.")
     rack_file: str = Field(
         default="",
         description="`file`: a file whose first line is the rack, such as `samerack rack --write` makes.",

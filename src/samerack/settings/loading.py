@@ -142,43 +142,6 @@ def _wrong_kafka_keys(said: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
                     yield f"{f'{owner}kafka.{key}'[:_LONGEST_NAME]} (from {origin}): {reason}"
 
 
-_RENAMED: Final = {
-    "leading.roundrobin_tolerates": "leading.allow_roundrobin_v0",
-    "policy.least_saving": "policy.min_saving",
-    "policy.least_saving_bytes_per_second": "policy.min_saving_bytes_per_second",
-    "policy.least_saving_dollars_per_day": "policy.min_saving_dollars_per_day",
-    "policy.most_per_hour": "policy.max_per_hour",
-    "publishing.groups_topic": "publishing.states_topic",
-    "publishing.most_buffered_bytes": "publishing.max_buffered_bytes",
-    "leading.roll_seconds": "leading.position_retry_seconds",
-    "supervisor.keep_seconds": "supervisor.restart_window_seconds",
-    "traffic.most_series": "traffic.max_series",
-}
-"""Former names of settings; each is refused with a hint at its current name."""
-
-_REMOVED: Final = {
-    "election.addresses": "the host's own addresses count",
-    "election.hand_over_seconds": "it is always five seconds at most",
-    "events.most": "10,000 events are kept",
-    "leading.cooperative_protocols": "cooperative-sticky alone is taken as cooperative",
-    "otel.every_seconds": "set the variable OTEL_METRIC_EXPORT_INTERVAL, in milliseconds",
-    "pipeline.quarantine_days": "it is always 30 days",
-    "pipeline.vacuum_hours": "it is always a week",
-    "pod.cloud": "each provider is asked in turn",
-    "pod.kubernetes_url": "set the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT",
-    "pod.label_variable": "the variable is always POD_ZONE",
-    "policy.unmeasured_seconds": "it is always ten minutes",
-    "publishing.max_buffered_records": "publishing.max_buffered_bytes alone limits what waits",
-    "supervisor.max_restarts": "five restarts within supervisor.restart_window_seconds are too many",
-    "traffic.enabled": "traffic is always measured; traffic.groups limits it to some groups",
-    "traffic.network_bytes_per_second": "it is always 10 Gbit/s",
-    "traffic.probe_seconds": "it is always a minute",
-    "traffic.topics": "traffic.max_series limits the metrics",
-    "watch": "a group is polled every second, all groups are listed every ten",
-}
-"""Settings that were removed, with what holds instead; each is refused with that."""
-
-
 _SIMILAR: Final = 0.7
 """From 0 to 1; below it a hint would name something that was not meant."""
 
@@ -186,10 +149,6 @@ _SIMILAR: Final = 0.7
 def _nearest(above: Sequence[int | str], key: str) -> str:
     """Return a hint at the setting that was meant by an unknown key: of the same section, else of the same name."""
     key, prefix = key[:_LONGEST_NAME].lower(), "".join(f"{part}." for part in above)[:_LONGEST_NAME]
-    if renamed := _RENAMED.get(f"{prefix}{key}"):
-        return f"; its name is now {renamed}"
-    if instead := _REMOVED.get(f"{prefix}{key}"):
-        return f" any more: {instead}; remove it"
     here = list(model_at(above).model_fields)
     close = [f"{prefix}{name}" for name in get_close_matches(key, here, n=1, cutoff=_SIMILAR)]
     if not close and "kafka" in here:

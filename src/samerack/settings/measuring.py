@@ -64,11 +64,6 @@ class TrafficSettings(Section):
         "other such groups may come from a tool such as MirrorMaker, and count as read only with a leader epoch.",
         examples=[["flink-*"]],
     )
-    max_series: int = Field(
-        default=50_000,
-        ge=100,
-        description="Maximum series of traffic and money together; the rest is summed as group `(other)`.",
-    )
 
     @field_validator("groups")
     @classmethod

@@ -29,17 +29,9 @@ class StreamsRules(Section):
     strategy: Literal["none", "min_traffic", "balance_subtopology"] | None = Field(
         default=None, description="In place of `rack.aware.assignment.strategy`."
     )
-    traffic_cost: int | None = Field(
-        default=None, ge=0, description="In place of `rack.aware.assignment.traffic_cost`."
-    )
-    non_overlap_cost: int | None = Field(
-        default=None, ge=0, description="In place of `rack.aware.assignment.non_overlap_cost`."
-    )
     standby: Literal["configured", "apart"] = Field(
         default="configured", description="`apart`: standbys go to different racks than their active tasks."
     )
-    standbys: int | None = Field(default=None, ge=0, description="In place of `num.standby.replicas`.")
-    warmups: int | None = Field(default=None, ge=1, description="In place of `max.warmup.replicas`.")
     must_preserve_active: bool = Field(
         default=False, description="`sticky` only: active tasks stay where they were, regardless of balance."
     )
@@ -79,7 +71,7 @@ class StreamsSettings(Section):
         default_factory=dict,
         description="Rules for individual applications: maps shell patterns of `application.id` to keys; the first "
         "match wins.",
-        examples=[{"orders-*": {"strategy": "min_traffic", "traffic_cost": 10, "non_overlap_cost": 1}}],
+        examples=[{"orders-*": {"strategy": "min_traffic", "standby": "apart"}}],
     )
 
     def of(self, application: str) -> StreamsRules:

@@ -1,7 +1,7 @@
 """Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
 
 They are read from one publication, so that a scrape never sees half of an update. Series are bounded
-(`traffic.max_series`): that number of keys have their own, the largest first, and others are added up under the group
+(`MAX_SERIES`): that number of keys have their own, the largest first, and others are added up under the group
 and topic `(other)`, without gauges of groups. A key that is gone leaves its place to another. Counters never go down:
 a key that gets a place later begins at 0 there, and what it had been before stays in the common series.
 """
@@ -25,6 +25,8 @@ from samerack.traffic.snapshot import Family, FlowKey, GroupTraffic, LowerBound,
 
 Key = TypeVar("Key")
 
+MAX_SERIES: Final = 50_000
+"""Series of traffic and money together: more is a burden to Prometheus and to a scrape."""
 OTHER: Final = "(other)"
 """The name under which series beyond the bound are added up; no topic, group or rack can have it."""
 
@@ -184,11 +186,6 @@ class TrafficCollector(Collector):
             ((group, group.shares.present_bytes) for group in groups),
         )
         yield _share(
-            "samerack_cross_rack_partition_ratio",
-            "Share of assigned partitions that are read from another rack.",
-            ((group, group.shares.present_partitions) for group in groups),
-        )
-        yield _share(
             "samerack_optimal_ratio",
             "Share that the best balanced assignment would read across racks.",
             ((group, group.shares.optimal) for group in groups),
@@ -197,16 +194,6 @@ class TrafficCollector(Collector):
             "samerack_random_ratio",
             "1 - 1/R with R racks of brokers: the share without regard to racks.",
             ((group, group.shares.random) for group in groups),
-        )
-        yield _share(
-            "samerack_largest_topic_ratio",
-            "Largest share of a topic's partitions on one member.",
-            ((group, group.topic_share.share if group.topic_share else None) for group in groups),
-        )
-        yield _share(
-            "samerack_busiest_member_times_mean",
-            "Bytes per second of the busiest member, over the mean.",
-            ((group, group.busiest.times_mean if group.busiest else None) for group in groups),
         )
         records = self._by_topic(((group.group, group.lag) for group in mine), lag_by_key)
         yield _lag("samerack_lag_records", "Records of a topic that the group has not read yet, at least.", records)
@@ -225,13 +212,6 @@ class TrafficCollector(Collector):
             for why, count in sorted(group.not_counted.items()):
                 left.add_metric([group.group, why.value], count)
         yield left
-        observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
-        kinds: dict[str, int] = {}
-        for group in mine:
-            kinds[group.kind] = kinds.get(group.kind, 0) + 1
-        for kind, number in sorted(kinds.items()):
-            observed.add_metric([kind], number)
-        yield observed
         missing = GaugeMetricFamily(
             "samerack_missing_permissions", "Questions that the brokers refused in the last cycle.", labels=["family"]
         )

@@ -16,7 +16,6 @@ from samerack.assignors.problem import Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView
 from samerack.planning.members import PlanMember
-from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Replication
 from samerack.traffic.streams_members import Sources, StreamsClient
 
@@ -287,8 +286,6 @@ class GroupTraffic(ObservedGroup):
         problem: The group as an assignment problem (present owners, replica racks, byte rates as weights), to put to
             any assignor; None where members or partitions are not known. Observed groups are never joined.
         whole_tasks: The tasks of Kafka Streams in `problem`; None for other groups, and where they are not known.
-        topic_share: The topic of which one member has most, or None where none is shared.
-        busiest: The member that reads most, or None where rates are not known.
         not_counted: Records that no figure includes since the agent began to measure, at most, by reason.
         record_rates: Records that are written to its partitions in 1,000 seconds, if its members are balanced by them.
         paces: Of the members that are behind, by member id.
@@ -304,8 +301,6 @@ class GroupTraffic(ObservedGroup):
     blind_spots: tuple[BlindSpot, ...] = ()
     problem: Problem | None = None
     whole_tasks: WholeTasks | None = None
-    topic_share: TopicShare | None = None
-    busiest: BusiestMember | None = None
     not_counted: Mapping[Uncounted, int] = field(default_factory=dict)
     record_rates: Mapping[tuple[str, int], float] = field(default_factory=dict)
     paces: Mapping[str, Pace] = field(default_factory=dict)

@@ -23,7 +23,6 @@ from samerack.common.weights import GroupWeights
 from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading
-from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
 from samerack.traffic.pace import Paces
 from samerack.traffic.positions import named
@@ -185,7 +184,6 @@ class SnapshotBuilder:
         partitions = self._partitions(reading, poller, now=now)
         solved = self._solve(group, state.cluster, rack_aware=poller.rack_aware)
         racks = {member.id: member.rack.rack for member in group.members}
-        owned = [(one.member, one) for one in partitions if one.member is not None]
         self._left.setdefault(name, Counter()).update(named(reading.spans.left))
         read = sum(flow.volume.wire_bytes for flow in reading.flows)
         return GroupTraffic(
@@ -210,10 +208,6 @@ class SnapshotBuilder:
             blind_spots=self._blind_spots(reading, poller, behind=any(one.lag_records for one in partitions)),
             problem=solved.problem,
             whole_tasks=solved.whole,
-            topic_share=topic_share(
-                ((member, one.topic) for member, one in owned), {member.id: member.topics for member in group.members}
-            ),
-            busiest=busiest(((member, one.bytes_per_second) for member, one in owned), racks),
             not_counted=dict(self._left[name]),
             paces=self._paces.measured(
                 name, partitions, now=now, poll_seconds=0.0 if state.at is None else now - state.at

@@ -21,7 +21,6 @@ from samerack.protocol.values import no_partitions
 from samerack.reporting.report_service import ReportService
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Copied, Replication
 from samerack.traffic.snapshot import (
     BlindSpot,
@@ -144,8 +143,6 @@ def group(
         bytes_per_second=read / WINDOW_SECONDS,
         blind_spots=(BlindSpot.NO_COMMITS,),
         problem=made if made is not None else problem(ROTATED, members, NEAR),
-        topic_share=TopicShare(topic="clicks", member="m1", share=0.75, least=0.25),
-        busiest=BusiestMember(member="m1", bytes_per_second=30.0, mean=20.0),
     )
 
 

@@ -295,8 +295,7 @@ def test_a_plan_shows_unknown_and_the_cure() -> None:
 def test_a_mixed_group_says_of_how_many_partitions_it_knows() -> None:
     """The share of a plan names the known partitions it is of."""
     unknown, known = (
-        PlanFigures(cost=made, cross_rack_share=made.known_share, topic_share=None, busiest=None)
-        for made in (cost_of(0, 0), cost_of(2, 4))
+        PlanFigures(cost=made, cross_rack_share=made.known_share) for made in (cost_of(0, 0), cost_of(2, 4))
     )
     assert plan.across(unknown, partitions=6) == "unknown"
     assert plan.across(known, partitions=6) == "2 of 4 known partitions (50 %)"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.assignors.consumer.optimal import Options, assign
+from samerack.assignors.consumer.optimal import assign
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Int32Array, Problem
 from tests.unit.assignors import groups
@@ -97,30 +97,6 @@ def test_no_plan_has_topics_spread_better(problem: Problem, *, portable: bool) -
     equal = np.logical_and.reduce([level == level[0] for level in levels])
     cells = groups.cells(problem, plans[equal])
     assert groups.minimum(cells.max(axis=(1, 2), initial=0), (cells**2).sum(axis=(1, 2))) == unspread(problem, owner)
-
-
-@pytest.mark.parametrize(("spread_moves", "largest", "moved"), [(0, 6, 0), (1, 6, 0), (2, 5, 2), (5, 4, 4), (99, 3, 6)])
-def test_a_lumpy_plan_is_healed_by_so_many_moves(spread_moves: int, largest: int, moved: int) -> None:
-    """Two topics of six partitions, each with one reader: a swap of two reduces the largest count by one."""
-    topics = {f"t{number}": 6 for number in range(2)}
-    owned = {"m0": {"t0": list(range(6))}, "m1": {"t1": list(range(6))}}
-    problem = groups.plain(topics, {"m0": list(topics), "m1": list(topics)}, owned)
-    owner = assign(problem, Options(spread_moves=spread_moves))
-    assert (int(counts(problem, owner).max()), evaluate(problem, owner).moved) == (largest, moved)
-
-
-@given(groups.problems(max_partitions=7, max_members=4), st.integers(0, 4))
-def test_no_plan_within_the_moves_is_less_lumpy(problem: Problem, spread_moves: int) -> None:
-    """Loads and cross-rack weight stay optimal; no plan with so many more moves has a smaller largest count."""
-    owner = assign(problem, Options(spread_moves=spread_moves))
-    plans = np.concatenate([owner[np.newaxis], assign(problem)[np.newaxis], groups.all_plans(problem)])
-    squares, crossing = (groups.loads(problem, plans) ** 2).sum(axis=1), groups.cross_rack_weights(problem, plans)
-    moves = groups.moves(problem, plans)
-    allowed = (squares == squares[1]) & (crossing == crossing[1]) & (moves <= moves[1] + spread_moves)
-    assert allowed[0]
-    lumps = groups.cells(problem, plans).max(axis=(1, 2), initial=0)
-    assert lumps[0] == lumps[allowed].min()
-    assert moves[0] == moves[allowed & (lumps == lumps[0])].min()
 
 
 def _without(problem: Problem, gone: int) -> Problem:

@@ -103,8 +103,7 @@ _KEYS = {
 }
 _FIGURES = {
     *("imbalance", "sum_of_squares", "cross_rack", "cross_rack_weight", "moved", "unassigned", "assigned_weight"),
-    *("known", "known_cross_rack", "known_weight", "known_cross_rack_weight", "cross_rack_share", "topic_share"),
-    *("busiest", "load_above_least"),
+    *("known", "known_cross_rack", "known_weight", "known_cross_rack_weight", "cross_rack_share", "load_above_least"),
 }
 _OVER_RACKS = {
     *("racks", "partitions", "across", "share", "across_if_even", "share_if_even", "cause", "cure"),

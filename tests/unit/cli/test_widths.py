@@ -17,7 +17,6 @@ from samerack.offline.assign import show_points
 from samerack.planning.curve import CurvePoint
 from samerack.planning.rack_spread import RackLoad, RackSpread
 from samerack.reporting import costs
-from samerack.traffic.evenness import TopicShare
 from tests.unit.agent.leading.policies import cost
 from tests.unit.agent.measured import GB, SPREAD, A, B, flow, group, snapshot
 from tests.unit.cli.tables import cells_of, lines_of
@@ -33,8 +32,6 @@ def planned(*reads: str, client_ids: Sequence[str] = NAMES, gained: int = 40) ->
     whole = PlanFigures(
         cost=replace(cost(240, 360), moved=120),
         cross_rack_share=2 / 3,
-        topic_share=TopicShare(topic="clicks", member=IDS[0], share=0.34, least=0.34),
-        busiest=None,
     )
     return LivePlan(
         assignor="optimal",

@@ -194,19 +194,6 @@ def _window(cron: str, **more: Any) -> dict[str, Any]:
         ({"policy": {"brust": 1}}, "policy.brust (from the command line): no such setting; did you mean policy.burst?"),
         ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
         (
-            {"supervisor": {"keep_seconds": 1}},
-            "supervisor.keep_seconds (from the command line): no such setting; its name is now "
-            "supervisor.restart_window_seconds",
-        ),
-        (
-            {"traffic": {"probe_seconds": 5}},
-            "traffic.probe_seconds (from the command line): no such setting any more: it is always a minute; remove it",
-        ),
-        (
-            {"watch": {"group_seconds": 5}},
-            "watch (from the command line): no such setting any more: a group is ",
-        ),
-        (
             {"xyzzyxyzzy": 1},
             "xyzzyxyzzy (from the command line): no such setting; settings are cluster, clusters, election, events, ",
         ),

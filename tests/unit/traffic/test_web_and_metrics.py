@@ -16,7 +16,6 @@ from starlette.applications import Starlette
 from samerack.agent.web import api as web_api
 from samerack.agent.web.server import WebServer
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.gaps import failed, merged, refused
 from samerack.traffic.metrics import OTHER, SeriesLimits, TrafficCollector, TrafficMetrics
 from samerack.traffic.snapshot import (
@@ -197,8 +196,6 @@ def snapshot() -> TrafficSnapshot:
         shares=Shares(present_bytes=0.5, optimal=0.25, random=2 / 3),
         lag={"t": _least(3), "u": _least(4), "v": _least(5), "w": _least(11_000_000, 1), "x": _least(None, 3)},
         lag_seconds={"t": _least(30.0), "u": _least(4.5), "v": _least(60.0), "w": _least(1.0, 2), "x": _least(None, 4)},
-        topic_share=TopicShare(topic="clicks", member="m1", share=0.75, least=0.25),
-        busiest=BusiestMember(member="m1", bytes_per_second=30.0, mean=20.0),
     )
     return TrafficSnapshot(groups=(group,), cycle=1, gaps=tuple(refused(Family.LOG_DIRS, "broker 1", 31)))
 
@@ -261,8 +258,6 @@ def test_metrics_show_one_publication() -> None:
     assert samples["samerack_cross_rack_ratio", "orders"] == 0.5
     assert samples["samerack_optimal_ratio", "orders"] == 0.25
     assert samples["samerack_random_ratio", "orders"] == 2 / 3
-    assert samples["samerack_largest_topic_ratio", "orders"] == 0.75
-    assert samples["samerack_busiest_member_times_mean", "orders"] == 1.5
     assert samples["samerack_missing_permissions", "log-dirs"] == 1
     assert samples["samerack_missing_permissions", "probe"] == 0
     assert samples["samerack_traffic_errors_total", "internal"] == 1

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from samerack.agent.pod.sources import LABEL_VARIABLE
+from samerack.agent.pod.sources import LABEL_VARIABLE, RACK_VARIABLE
 from samerack.cli.main import app
 from samerack.settings.leading import PodSettings
 from samerack.settings.loading import load
@@ -54,7 +54,7 @@ def test_the_variables_of_the_page_are_those_of_the_settings() -> None:
     ]
     settings = PodSettings()
     path = f"metadata.labels['{settings.label}']"
-    assert fields == [(settings.rack_variable, path), (LABEL_VARIABLE, path)]
+    assert fields == [(RACK_VARIABLE, path), (LABEL_VARIABLE, path)]
 
 
 def test_the_rules_of_the_page_are_enough(api: ApiServer) -> None:

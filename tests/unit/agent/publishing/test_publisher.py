@@ -139,7 +139,6 @@ def test_events_have_a_topic_of_their_own() -> None:
         ({"every_seconds": 7}, r"publishing\.every_seconds: must divide 60; set 1, 2"),
         ({"every_seconds": 120}, r"publishing\.every_seconds: .*less than or equal to 60"),
         ({"states_topic": "samples"}, "samples and states need separate topics"),
-        ({"groups_topic": "x"}, r"groups_topic .*: no such setting; its name is now publishing\.states_topic"),
         ({"kafka": {"sasl.password": [["secret"]]}}, r"publishing\.kafka\.sasl\.password: has lists in a list"),
     ],
 )
@@ -197,13 +196,13 @@ def test_kafka_streams_shows_its_tasks() -> None:
 
 def test_a_state_says_how_its_group_is_planned() -> None:
     """The settings as the group's protocol makes them, and the weights of partitions where they do not count alike."""
-    one, given = group(), LeadingSettings(max_skew=2, spread_moves=1)
+    one, given = group(), LeadingSettings(max_skew=2)
     plain = state_record(one, snapshot(one).cluster, given)
-    assert plain.planning == PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0, spread_moves=1)
+    assert plain.planning == PlanningState(by_bytes=True, keep_copartitioned=True, max_skew=0)
     assert [topic.weights for topic in plain.topics] == [None]
     heavy = weighed(replace(one, assignor="sticky"), [1.0] * 6, [1, 2, 4, 8, 16, 32])
     seen = state_record(heavy, snapshot(one).cluster, given)
-    assert seen.planning == PlanningState(by_bytes=True, keep_copartitioned=False, max_skew=2, spread_moves=1)
+    assert seen.planning == PlanningState(by_bytes=True, keep_copartitioned=False, max_skew=2)
     assert [topic.weights for topic in seen.topics] == [(1, 2, 4, 8, 16, 32)]
 
 

@@ -61,14 +61,11 @@ def plan(question: Json, **known: Any) -> MadePlan:
 
 
 def test_settings_have_priority_over_the_applications_configuration() -> None:
-    """Strategy, costs, standbys and warm-ups of the settings replace those of the application."""
+    """The strategy of the settings replaces that of the application."""
     before = summary(plan(application()), plan="1")
     assert any("strategy is none" in warning for warning in before.warnings)
-    rules = {"strategy": "min_traffic", "traffic_cost": 10, "non_overlap_cost": 1, "standbys": 2, "warmups": 5}
-    planned = plan(application(), rules=rules)
-    after = summary(planned, plan="2")
-    assert (after.sources_before, after.sources_after, after.cost_before, after.standbys) == (12, 0, 120, 24)
-    assert planned.state.assignment_configs.max_warmup_replicas == 5
+    after = summary(plan(application(), rules={"strategy": "min_traffic"}), plan="2")
+    assert (after.sources_before, after.sources_after) == (12, 0)
     assert after.warnings == ()
 
 
@@ -119,9 +116,9 @@ def test_standbys_go_to_other_racks_where_the_settings_ask_for_it() -> None:
         one | {"process": f"{9 + number:032x}", "active": [], "lags": [], "consumers": []}
         for number, one in enumerate(question["clients"])
     ]
-    rules = {"strategy": "min_traffic", "traffic_cost": 1000, "non_overlap_cost": 0}
+    question["configs"] |= {"rack_aware_traffic_cost": 1000, "rack_aware_non_overlap_cost": 0}
     for standby, together in (("configured", True), ("apart", False)):
-        planned = plan(question, rules=rules | {"standby": standby})
+        planned = plan(question, rules={"strategy": "min_traffic", "standby": standby})
         racks = {process: state.rack_id for process, state in planned.state.states.items()}
         placed: dict[Any, list[str | None]] = {}
         for process, one in planned.plan.items():
