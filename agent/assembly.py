@@ -43,6 +43,7 @@ from samerack.election.election import Election
 from samerack.election.leadership_state import LeadershipState
 from samerack.election.messages import Advertisement, identity_of, lead, observe, of_this_host
 from samerack.events import EventLog
+from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import path_of, writer_of
 from samerack.events.history import TrafficHistory
 from samerack.events.rebalance_tracker import RebalanceTracker
@@ -94,13 +95,15 @@ class AgentParts:
         self._hosts = self._known_hosts()
         self.leadership = self.election or LeadershipState()
         self.traffic = TrafficBoard()
+        event_metrics = EventMetrics(self.metrics.registry)
         self.events = EventLog(
             rate=self._bytes_per_second,
             dollars=self.prices.dollars,
+            metrics=event_metrics,
         )
         self.history = TrafficHistory(step_seconds=settings.traffic.history_step_seconds)
         self.traffic.listen(self.history.take)
-        self.writer = writer_of(settings, self.events, self.history)
+        self.writer = writer_of(settings, self.events, self.history, event_metrics)
         self._tracker = RebalanceTracker(self.events)
         self.traffic.listen(self._tracker.take)
         self.watch = ClusterWatch(
@@ -147,6 +150,7 @@ class AgentParts:
     def _in_rack(self, settings: Settings) -> Settings:
         """Return the settings with the rack of this pod, if it is known and none is set."""
         own = own_rack(settings.pod)
+        self.metrics.in_rack(own.rack or "", own.source or "none")
         self.rack_answers = {answer.source: answer.detail for answer in own.answers}
         """What each source answered about the rack of this pod."""
         return with_own_rack(settings, own)
@@ -223,6 +227,7 @@ class AgentParts:
     def _streams_service(self) -> StreamsService:
         settings, registry = self.settings, self.metrics.registry
         board = StreamsBoard()
+        registry.register(board)
         return StreamsService(
             settings.streams,
             StreamsReporter(events=self.events, metrics=StreamsMetrics(registry), board=board),

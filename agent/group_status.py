@@ -102,13 +102,17 @@ class StatusBoard(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges of all groups from one snapshot."""
         statuses = self.all()
+        yield _labelled("samerack_group_state", _STATE, "state", statuses)
         yield _labelled("samerack_group_role", "1 for the agent's role in the group.", "role", statuses)
+        yield _labelled("samerack_group_mode", _MODE, "mode", [status for status in statuses if status.mode])
         yield from gauges(_GAUGES, "group", {status.group: status for status in statuses})
         yield _labelled("samerack_group_reason", _WHY, "why", [status for status in statuses if status.why])
         yield _sources(statuses)
 
 
+_STATE = "1 for the group's state, by Kafka's name; Unknown before the first poll."
 _WHY = "1 for the reason why the agent does not lead the group, unless it only waits for its turn."
+_MODE = "1 for the group's mode, act or propose."
 _GAUGES = (
     ("samerack_first_in_order", "1 when the agent leads next if the current leader leaves.", "first_in_order"),
     ("samerack_members", "Members of the group other than the agent.", "members"),
@@ -128,8 +132,13 @@ _GAUGES = (
     ("samerack_budget_rebalances", "Rebalances that the agent may trigger now.", "budget"),
     ("samerack_breaker_open", "1 while the breaker stops the agent from triggering rebalances.", "breaker_open"),
     (
+        "samerack_possible_saving_bytes_per_second",
+        "Bytes per second that a rebalance led by the agent would save.",
+        "saved_bytes_per_second",
+    ),
+    (
         "samerack_possible_saving_dollars_per_day",
-        "Dollars per day that a rebalance led by the agent would save.",
+        "Dollars per day that such a rebalance would save.",
         "saved_dollars_per_day",
     ),
 )

@@ -52,6 +52,9 @@ class Metrics:
             "samerack_suppressed_triggers_total", "Triggers that caused no rebalance, by reason.", ["group", "reason"]
         )
         self._errors = counter("samerack_errors_total", "Failures, by kind; the log has details.", ["group", "kind"])
+        self._position_rejoins = counter(
+            "samerack_position_rejoins_total", "Rejoins to become the next leader.", ["group"]
+        )
         self._back_offs = counter(
             "samerack_back_offs_total", "Times that the agent backed off, by cause.", ["group", "cause"]
         )
@@ -65,6 +68,9 @@ class Metrics:
             "samerack_settings_refused",
             "1 while the changed settings are invalid and the former ones stay in force; the log says why.",
         )
+        self._pod_rack = gauge(
+            "samerack_pod_rack", "1 for the rack of the agent's pod and its source.", ["rack", "source"]
+        )
         self._pod_questions = counter(
             "samerack_pod_questions_total",
             "Addresses looked up in the Kubernetes API: found, unknown or failed.",
@@ -72,7 +78,9 @@ class Metrics:
         )
         for outcome in POD_OUTCOMES:
             self._pod_questions.labels(outcome)
+        self.in_rack("", "none")
 
+        self._position_rejoins.labels("")
         for family, values in (
             (self._plans, ASSIGNORS),
             (self._rebalances, [reason.value for reason in TRIGGERS]),
@@ -96,7 +104,7 @@ class Metrics:
         """Show a group no longer that has ceased to exist."""
         self.board.forget(group)
         rebalances = (self._plans, self._rebalances, self._proposals, self._suppressed)
-        for family in (*rebalances, self._back_offs, self._errors):
+        for family in (*rebalances, self._back_offs, self._position_rejoins, self._errors):
             family.remove_by_labels({"group": group})
 
     def planned(self, group: str, assignor: str, seconds: float) -> None:
@@ -128,6 +136,10 @@ class Metrics:
         """Count a back-off of the agent from a group."""
         self._back_offs.labels(group, cause.value).inc()
 
+    def rejoined_for_position(self, group: str) -> None:
+        """Count a rejoin of the agent for another position in the broker's order."""
+        self._position_rejoins.labels(group).inc()
+
     def polled(self, seconds: float) -> None:
         """Record the duration of a poll of the cluster."""
         self._poll_seconds.observe(seconds)
@@ -139,6 +151,11 @@ class Metrics:
     def ignored(self, reason: str) -> None:
         """Count something that a poll found but that is not a change of the cluster."""
         self._suppressed.labels("", reason).inc()
+
+    def in_rack(self, rack: str, source: str) -> None:
+        """Set the rack of the agent's own pod and its source."""
+        self._pod_rack.clear()
+        self._pod_rack.labels(rack, source).set(1)
 
     def pod_asked(self, outcome: str) -> None:
         """Count a request to the Kubernetes API for a member's address."""

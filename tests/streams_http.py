@@ -75,6 +75,7 @@ class Endpoint:
 def endpoint(settings: Json, *, unix: str = "", **known: Any) -> Iterator[Endpoint]:
     """The endpoint with these settings of the section `streams`; `known` as of `StreamsService`."""
     events, metrics, board = EventLog(), Metrics(), StreamsBoard()
+    metrics.registry.register(board)
     reporter = StreamsReporter(events=events, metrics=StreamsMetrics(metrics.registry), board=board)
     service = StreamsService(StreamsSettings.model_validate(settings), reporter, **known)
     routes = [

@@ -44,8 +44,12 @@ class PublishingMetrics:
         self._buffered = gauge(
             "samerack_buffered_records", "Records that wait for Kafka to acknowledge them, by kind.", ["kind"]
         )
+        self._bytes = gauge("samerack_buffered_record_bytes", "Bytes of the records that wait.")
         self._refused = gauge(
             "samerack_publishing_refused", "1 while a topic accepts no records, by reason.", ["topic", "reason"]
+        )
+        self._producers = counter(
+            "samerack_producers_replaced", "Producers that were replaced, after a fatal error or because files changed."
         )
         for kind in Kind:
             self._published.labels(kind.value)
@@ -67,7 +71,15 @@ class PublishingMetrics:
         """Set how many records of a kind wait."""
         self._buffered.labels(kind.value).set(records)
 
+    def buffered_bytes(self, count: int) -> None:
+        """Set how many bytes the waiting records have."""
+        self._bytes.set(count)
+
     def refused(self, topic: str, why: TopicRefusal | None) -> None:
         """Set why a topic takes no records, or that it takes them again (None)."""
         for refusal in TopicRefusal:
             self._refused.labels(topic, refusal.value).set(float(refusal is why))
+
+    def replaced(self) -> None:
+        """Count a replaced producer."""
+        self._producers.inc()

@@ -125,6 +125,7 @@ class Sender:
             self._give_up(self._fatal)
         for kind in self._topics:
             self._metrics.buffered(kind, self._outbox.count(kind))
+        self._metrics.buffered_bytes(self._outbox.bytes)
 
     def close(self, seconds: float) -> None:
         """Send what is left within `seconds`, and count what was not acknowledged."""
@@ -272,6 +273,7 @@ class Sender:
         self._producer = self._fatal = self._refusal = None
         self._down = False
         self._outbox.put_all_back()
+        self._metrics.replaced()
 
     def _give_up(self, error: KafkaError) -> None:
         """Discard this producer, which cannot recover. All topics wait for the next one."""

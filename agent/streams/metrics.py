@@ -1,4 +1,4 @@
-"""Counters of the plans for Kafka Streams applications."""
+"""Counters of the plans for Kafka Streams applications; gauges are in `agent.streams.reporter`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ class StreamsMetrics:
             "Plans sent to Kafka Streams applications, by assignor.",
             ["application", "assignor"],
         )
+        self._followups = counter(
+            "samerack_streams_followups_total", "Plans that requested a follow-up rebalance.", ["application"]
+        )
         self._failures = counter(
             "samerack_streams_failures_total",
             "Requests of applications that got no plan, by kind.",
@@ -52,15 +55,17 @@ class StreamsMetrics:
 
     def expect(self, application: str) -> None:
         """Show an application with its counters at 0: without that 0 a rate misses the first event."""
+        self._followups.labels(application)
         self._fallbacks.labels(application)
         for kind in (*FAILURES.values(), "internal"):
             self._failures.labels(application, kind)
 
-    def planned(self, application: str, assignor: str, seconds: float) -> None:
+    def planned(self, application: str, assignor: str, seconds: float, *, is_followed: bool) -> None:
         """Count a plan that was sent."""
         self.expect(application)
         self._plans.labels(application, assignor).inc()
         self._seconds.labels(application).observe(seconds)
+        self._followups.labels(application).inc(int(is_followed))
 
     def failed(self, application: str, status: HTTPStatus) -> None:
         """Count a question without a plan, by the status of its answer."""
@@ -78,6 +83,6 @@ class StreamsMetrics:
 
     def forget(self, application: str) -> None:
         """End the series of an application."""
-        counters = (self._plans, self._failures, self._fallbacks, self._rejections)
+        counters = (self._plans, self._followups, self._failures, self._fallbacks, self._rejections)
         for family in (*counters, self._seconds):
             family.remove_by_labels({"application": application})

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from threading import Lock
 from typing import Any, Final
 
 import structlog
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
+from samerack.agent.group_status import gauges
 from samerack.agent.streams.context import MAX_NAME, MAX_TEXT, NoPlanError
 from samerack.agent.streams.figures import Summary, planned_text
 from samerack.agent.streams.metrics import StreamsMetrics
@@ -101,7 +104,7 @@ class StreamsStatus:
     trouble: str = ""
 
 
-class StreamsBoard:
+class StreamsBoard(Collector):
     """The status of all applications; any thread may read and write.
 
     What records something returns the application that made room for it, or None.
@@ -168,6 +171,29 @@ class StreamsBoard:
         """Return every application as `GET /v1/streams` shows it."""
         return [asdict(status) for status in self.all()]
 
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges of the last plans."""
+        plans = {status.application: status.planned for status in self.all() if status.planned is not None}
+        yield from gauges(_GAUGES, "application", plans)
+
+
+_GAUGES: Final = (
+    ("samerack_streams_tasks", "Tasks of the Kafka Streams application's last plan.", "tasks"),
+    ("samerack_streams_clients", "Kafka Streams clients (processes) of the last plan.", "clients"),
+    (
+        "samerack_streams_cross_rack_sources",
+        "Source partitions that active tasks read from another rack after the last plan.",
+        "sources_after",
+    ),
+    (
+        "samerack_streams_cross_rack_changelogs",
+        "Changelog partitions that standbys and warm-ups read from another rack.",
+        "changelogs_after",
+    ),
+    ("samerack_streams_standbys", "Standby tasks of the last plan, with warm-ups.", "standbys"),
+    ("samerack_streams_warmups", "Warm-ups of the last plan: standbys beyond the configured number.", "warmups"),
+)
+
 
 log = structlog.get_logger("streams")
 
@@ -201,7 +227,7 @@ class StreamsReporter:
             detail=detail,
         )
         self._forget(self.board.planned(figures, at=event.at, seconds=seconds))
-        self._metrics.planned(name, figures.assignor, seconds)
+        self._metrics.planned(name, figures.assignor, seconds, is_followed=figures.followup_ms is not None)
         log.info("streams-plan", application=name, plan=figures.plan, assignor=figures.assignor, detail=event.detail)
 
     def failed(self, application: str, error: NoPlanError) -> None:

@@ -24,7 +24,9 @@ from samerack.reporting.report_service import ReportService
 from samerack.settings.all_settings import cluster_path
 
 _NOT_FOUND: Final = 404
-OF_THE_PROCESS: Final = frozenset({"samerack_memory_bytes", "samerack_settings_refused", "samerack_pod_questions"})
+OF_THE_PROCESS: Final = frozenset(
+    {"samerack_memory_bytes", "samerack_settings_refused", "samerack_pod_rack", "samerack_pod_questions"}
+)
 """Families of the process and not of a cluster: shown once, without the label `cluster`."""
 
 

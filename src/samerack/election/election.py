@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 from kafka import errors as kafka_errors
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from samerack.auth.kafka_config import for_kafka_python
@@ -272,6 +272,16 @@ class ElectionCollector(Collector):
         """Yield all families."""
         election = self._election
         yield GaugeMetricFamily(
+            "samerack_election_agents",
+            "Agents in the last election; 0 if this agent took no part.",
+            value=election.agents if election is not None else 0,
+        )
+        yield GaugeMetricFamily(
+            "samerack_waiting_agents",
+            "Agents that wait outside the election.",
+            value=election.waiting_agents if election is not None else 0,
+        )
+        yield GaugeMetricFamily(
             "samerack_acts_alone",
             "1 while this agent acts alone: without election.group, or without READ on it.",
             value=float(election is None or bool(election.refused)),
@@ -284,3 +294,13 @@ class ElectionCollector(Collector):
         for kind, of in _KINDS.items():
             responsibilities.add_metric([kind], len(of(election.held)) if election is not None else 0)
         yield responsibilities
+        yield GaugeMetricFamily(
+            "samerack_known_hosts",
+            "Addresses of hosts whose rack other agents report.",
+            value=len(election.racks) if election is not None else 0,
+        )
+        yield CounterMetricFamily(
+            "samerack_elections",
+            "Elections that this agent took part in.",
+            value=election.elections if election is not None else 0,
+        )

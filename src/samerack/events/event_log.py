@@ -1,7 +1,7 @@
 """The event log: what all parts of the agent report, and where readers find it; bounded, in memory, newest last.
 
 Nothing here waits for a disk: each event is passed to listeners (the event writer, the publisher), which only queue
-it.
+it. Also the metrics of events.
 """
 
 from __future__ import annotations
@@ -11,9 +11,44 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from samerack.events.event import MAX_ASKED, Event, Kind
+
+
+class EventMetrics:
+    """The counts of the event log and of the event writer."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Create all series at 0: a rate misses the first event where no 0 came before it."""
+        self._events = Counter("samerack_events", "Events, by kind.", ["kind"], registry=registry)
+        for kind in get_args(Kind):
+            self._events.labels(kind)
+        self._stored = Gauge(
+            "samerack_events_stored",
+            "1 while events are written to a file.",
+            registry=registry,
+        )
+        self._dropped = Counter(
+            "samerack_events_dropped",
+            "Events that were never written to the file.",
+            registry=registry,
+        )
+
+    def happened(self, kind: Kind) -> None:
+        """Count an event."""
+        self._events.labels(kind).inc()
+
+    def stored(self, *, succeeded: bool) -> None:
+        """Set whether events are written."""
+        self._stored.set(float(succeeded))
+
+    def dropped(self) -> None:
+        """Count an event that will never be written."""
+        self._dropped.inc()
+
 
 _SECONDS_PER_DAY: Final = 86_400.0
 
@@ -28,6 +63,7 @@ class EventLog:
 
     rate: Callable[[str], float | None] = lambda _group: None
     dollars: Callable[[float], float | None] = lambda _bytes: None
+    metrics: EventMetrics | None = None
     clock: Callable[[], float] = time.time
     max_events: int = MAX_ASKED
     _former: frozenset[str] = field(default=frozenset(), init=False)
@@ -84,6 +120,8 @@ class EventLog:
         )
         with self._lock:
             self._append(event)
+        if self.metrics is not None:
+            self.metrics.happened(kind)
         for listener in self._listeners:
             listener(event)
         return event

@@ -21,7 +21,7 @@ import structlog
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
 from samerack.events.event import MAX_ASKED, Event
-from samerack.events.event_log import EventLog
+from samerack.events.event_log import EventLog, EventMetrics
 from samerack.events.history import HistoryRow, TrafficHistory
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
 from samerack.settings.all_settings import Settings
@@ -54,6 +54,7 @@ class EventWriter(Service):
         *,
         events: EventLog,
         history: TrafficHistory,
+        metrics: EventMetrics,
         max_events: int = MAX_ASKED,
         days: float,
         max_waiting: int = MAX_WAITING,
@@ -68,6 +69,7 @@ class EventWriter(Service):
         self._path = path
         self._open: Callable[[], Store] = lambda: Store(path, max_events=max_events, days=days)
         self._events = events
+        self._metrics = metrics
         self._history = history
         self._waiting: deque[Event] = deque()
         self._rows: deque[HistoryRow] = deque(maxlen=_MAX_ROWS_WAITING)
@@ -93,6 +95,7 @@ class EventWriter(Service):
         with self._lock:
             if len(self._waiting) >= self._max_waiting:
                 self._waiting.popleft()
+                self._metrics.dropped()
             self._waiting.append(event)
         self.wake()
 
@@ -125,11 +128,13 @@ class EventWriter(Service):
         if not self._history_known:
             self._history.remember(store.history())
             self._history_known = True
+        self._metrics.stored(succeeded=True)
         return threading.TIMEOUT_MAX
 
     def failed(self, error: Exception) -> None:  # noqa: ARG002 - after any error the file is opened anew
         """Close the file."""
         self._close()
+        self._metrics.stored(succeeded=False)
 
     def report(self, trouble: str) -> None:
         """Log why events are not written."""
@@ -166,6 +171,7 @@ class EventWriter(Service):
             raise
         self._store, self._known = store, True
         self._events.remember(former)
+        self._metrics.stored(succeeded=True)
         log.info("events-stored", path=str(self._path), events=len(former))
         return store
 
@@ -183,12 +189,14 @@ class EventWriter(Service):
             self._store = None
 
 
-def writer_of(settings: Settings, events: EventLog, history: TrafficHistory) -> EventWriter | None:
+def writer_of(
+    settings: Settings, events: EventLog, history: TrafficHistory, metrics: EventMetrics
+) -> EventWriter | None:
     """Return the writer of the file in the settings; None where events are in memory only."""
     path = path_of(settings)
     if path is None:
         return None
-    return EventWriter(path, events=events, history=history, days=settings.events.days)
+    return EventWriter(path, events=events, history=history, metrics=metrics, days=settings.events.days)
 
 
 def path_of(settings: Settings, environment: Mapping[str, str] | None = None) -> Path | None:

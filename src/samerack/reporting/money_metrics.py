@@ -107,6 +107,7 @@ class MoneyCollector(Collector):
             groups = self._groups.seen({group.group: group.wire_bytes or 0 for group in report.groups})
         yield self._own_dollars(groups)
         yield _own_shares(report, groups)
+        yield _prices(report)
         yield self._brokers()
         yield self._findings()
 
@@ -169,6 +170,18 @@ def _own_shares(report: Report, groups: Mapping[str, bool]) -> Metric:
     for group in report.groups:
         if group.own_share is not None and groups[group.group]:
             family.add_metric((group.group,), group.own_share)
+    return family
+
+
+def _prices(report: Report) -> Metric:
+    family = GaugeMetricFamily(
+        "samerack_price_dollars_per_gigabyte",
+        "Price per GB that leaves a rack (sent) or enters it (received).",
+        labels=("provider", "direction"),
+    )
+    prices = report.prices
+    family.add_metric((prices.provider, "sent"), prices.dollars_per_gb_sent)
+    family.add_metric((prices.provider, "received"), prices.dollars_per_gb_received)
     return family
 
 

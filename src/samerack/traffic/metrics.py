@@ -186,6 +186,11 @@ class TrafficCollector(Collector):
             ((group, group.shares.present_bytes) for group in groups),
         )
         yield _share(
+            "samerack_cross_rack_partition_ratio",
+            "Share of assigned partitions that are read from another rack.",
+            ((group, group.shares.present_partitions) for group in groups),
+        )
+        yield _share(
             "samerack_optimal_ratio",
             "Share that the best balanced assignment would read across racks.",
             ((group, group.shares.optimal) for group in groups),
@@ -212,6 +217,13 @@ class TrafficCollector(Collector):
             for why, count in sorted(group.not_counted.items()):
                 left.add_metric([group.group, why.value], count)
         yield left
+        observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
+        kinds: dict[str, int] = {}
+        for group in mine:
+            kinds[group.kind] = kinds.get(group.kind, 0) + 1
+        for kind, number in sorted(kinds.items()):
+            observed.add_metric([kind], number)
+        yield observed
         missing = GaugeMetricFamily(
             "samerack_missing_permissions", "Questions that the brokers refused in the last cycle.", labels=["family"]
         )

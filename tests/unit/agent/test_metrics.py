@@ -20,6 +20,7 @@ from samerack.agent.streams.metrics import FAILURES, StreamsMetrics
 from samerack.agent.streams.reporter import Computed, StreamsBoard, StreamsReporter
 from samerack.election.election import ElectionCollector
 from samerack.events import EventLog
+from samerack.events.event_log import EventMetrics
 from samerack.reporting.findings import Code
 from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
 from samerack.reporting.wanted import WantedMembers
@@ -41,6 +42,7 @@ def sample() -> Metrics:
     metrics.expect("orders")
     for _ in range(4):
         metrics.polled(0.005)
+        metrics.rejoined_for_position("orders")
     metrics.planned("orders", "optimal", 0.0021)
     metrics.planned("orders", "optimal", 0.0018)
     metrics.rebalanced("orders", Reason.RACKS_CHANGED.value)
@@ -51,6 +53,7 @@ def sample() -> Metrics:
     metrics.up.set(1)
     measured(metrics)
     PublishingMetrics(metrics.registry, ("samerack-traffic", "samerack-states"))
+    EventMetrics(metrics.registry).happened("rebalance")
     metrics.registry.register(ElectionCollector(None))
     planned(metrics)
     metrics.board.publish(
@@ -103,6 +106,7 @@ STREAMS_PLAN = Summary(
 def planned(metrics: Metrics) -> None:
     """A plan of a Streams application, and one that it rejected."""
     board = StreamsBoard()
+    metrics.registry.register(board)
     reporter = StreamsReporter(events=EventLog(), metrics=StreamsMetrics(metrics.registry), board=board)
     reporter.planned(STREAMS_PLAN, 0.02)
     reporter.computed(Computed(application="payments", plan="1", error="MISSING_PROCESS_ID", fallback=""))
@@ -181,10 +185,11 @@ def test_a_group_has_few_lines_and_its_counters_begin_with_their_first_event() -
 
 
 def test_unknown_values_have_no_sample() -> None:
-    """A group before its first poll shows its role, and no unknown number."""
+    """A group before its first poll shows its state and role, and no unknown number."""
     metrics = Metrics()
     metrics.expect("orders")
     fresh = families(metrics)
+    assert fresh["samerack_group_state"].samples[0].labels == {"group": "orders", "state": "Unknown"}
     assert fresh["samerack_group_role"].samples[0].labels == {"group": "orders", "role": "outside"}
     assert fresh["samerack_partitions"].samples == []
     assert fresh["samerack_cross_rack_partitions"].samples == []

@@ -23,21 +23,29 @@ def shown(election: Election | None) -> dict[str, float]:
 
 
 def test_an_elected_agent_reports_what_it_is_for() -> None:
-    """The metrics are the agent's responsibilities, and whether it acts alone."""
+    """The metrics are the number of agents, the agent's responsibilities, and the hosts whose racks it knows."""
     election = Election(SETTINGS, advertisement=Advertisement(identity="a"))
     election._reader.stop()  # nothing is to be connected
     assert shown(election) == {
+        "election_agents": 0,
+        "waiting_agents": 0,
         "acts_alone": 0,
         "responsibilities lead": 0,
         "responsibilities observe": 0,
+        "known_hosts": 0,
+        "elections_total": 0,
     }
     active = frozenset({lead("orders"), lead("payments"), observe("*")})
     election._elected(Verdict(term=1, agents=3, active=active, racks={"10.0.0.1": "a"}), "m")
     election._elected(Verdict(term=2, agents=2, active=active, racks={"10.0.0.1": "a"}), "m")
     assert shown(election) == {
+        "election_agents": 2,
+        "waiting_agents": 0,
         "acts_alone": 0,
         "responsibilities lead": 2,
         "responsibilities observe": 1,
+        "known_hosts": 1,
+        "elections_total": 2,
     }
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from samerack.events import EventLog
+from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import EventWriter
 from samerack.events.history import POINTS, Figures, HistoryRow, TrafficHistory
 from samerack.events.store import Store
@@ -168,8 +170,9 @@ def test_the_file_keeps_a_day(tmp_path: Path) -> None:
 @contextmanager
 def written(path: Path, history: TrafficHistory) -> Iterator[EventWriter]:
     """A writer that runs and has read the file."""
-    events = EventLog()
-    writer = EventWriter(path, events=events, history=history, max_events=9, days=30)
+    metrics = EventMetrics(CollectorRegistry())
+    events = EventLog(metrics=metrics)
+    writer = EventWriter(path, events=events, history=history, metrics=metrics, max_events=9, days=30)
     writer.start()
     assert until(lambda: writer._history_known)
     yield writer
@@ -204,10 +207,12 @@ def test_rows_wait_while_the_file_cannot_be_used(tmp_path: Path) -> None:
     """An hour of points is written once the file can be used; older ones are in memory only."""
     measured = Measured()
     other = Store(tmp_path / "events.db", max_events=9, days=30)
+    metrics = EventMetrics(CollectorRegistry())
     writer = EventWriter(
         tmp_path / "events.db",
-        events=EventLog(),
+        events=EventLog(metrics=metrics),
         history=measured.history,
+        metrics=metrics,
         max_events=9,
         days=30,
         first_pause_seconds=0.01,

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from samerack.events import Event, EventLog
+from samerack.events.event_log import EventMetrics
 from samerack.events.event_writer import EventWriter
 from samerack.events.history import TrafficHistory
 from samerack.events.store import CorruptError, Store, StoreError, network_file_system, read
@@ -52,17 +54,24 @@ class Kept:
     """An event log and its writer, which retries soon."""
 
     def __init__(self, path: Path, *, max_events: int = 100, max_waiting: int = 1_000) -> None:
-        self.events = EventLog()
+        self.registry = CollectorRegistry()
+        metrics = EventMetrics(self.registry)
+        self.events = EventLog(metrics=metrics)
         self.history = TrafficHistory()
         self.writer = EventWriter(
             path,
             events=self.events,
             history=self.history,
+            metrics=metrics,
             max_events=max_events,
             days=DAYS,
             max_waiting=max_waiting,
             first_pause_seconds=0.01,
         )
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """The value of a metric."""
+        return self.registry.get_sample_value(name, labels)
 
     def wait(self, holds: Callable[[], bool]) -> None:
         """Wait until it holds."""
@@ -153,7 +162,9 @@ def test_a_restart_remembers(path: Path) -> None:
         with kept(path) as running:
             assert numbers(running.events.latest()) == list(reversed(range(number)))
             running.events.add("rebalance", "orders", generation=number)
+            assert running.metric("samerack_events_stored") == 1.0
     assert numbers(read(path, 10)) == [0, 1]
+    assert running.metric("samerack_events_total", kind="rebalance") == 1.0
 
 
 def test_a_corrupt_file_is_set_aside(path: Path) -> None:
@@ -167,7 +178,7 @@ def test_a_corrupt_file_is_set_aside(path: Path) -> None:
 
 
 def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
-    """The agent continues, reports a gap, and writes the last events once it can."""
+    """The agent continues, reports a gap and a metric, and counts the events that it can never write."""
     (tmp_path / "file").touch()
     with kept(tmp_path / "file" / "state" / "events.db", max_waiting=2) as running:
         for number in range(4):
@@ -176,8 +187,11 @@ def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
         (gap,) = running.writer.gaps()
         assert (gap.what, gap.reason) == ("events", "Not a directory")
         assert gap.consequence == "a restart forgets what happened; set events.path to a writable location"
+        assert running.metric("samerack_events_stored") == 0.0
+        assert running.metric("samerack_events_dropped_total") == 2.0
         (tmp_path / "file").unlink()
         running.wait(lambda: not running.writer.gaps())
+        assert running.metric("samerack_events_stored") == 1.0
     assert numbers(read(tmp_path / "file" / "state" / "events.db", 10)) == [2, 3]
 
 
@@ -227,14 +241,16 @@ def test_a_killed_writer_loses_nothing_that_it_wrote(path: Path) -> None:
 _FULL = """
 import json, resource, sys
 from pathlib import Path
+from prometheus_client import CollectorRegistry
 from samerack.events import EventLog
 from samerack.events.event_writer import EventWriter
 from samerack.events.history import TrafficHistory
+from samerack.events.event_log import EventMetrics
 from samerack.events.store import read
 import time
 path = Path(sys.argv[1])
 events = EventLog()
-writer = EventWriter(path, events=events, history=TrafficHistory(),
+writer = EventWriter(path, events=events, history=TrafficHistory(), metrics=EventMetrics(CollectorRegistry()),
                 max_events=9_000, days=30, first_pause_seconds=0.05)
 writer.start()
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))

@@ -95,7 +95,6 @@ def test_user_data_is_written_as_kafka_writes_it(asked: dict[str, Any], answer: 
 def test_user_data_is_read_as_kafka_reads_it(asked: dict[str, Any], answer: dict[str, Any]) -> None:
     """The values equal those that Kafka's sticky assignors read from the same bytes."""
     data = _bytes(asked["hex"])
-    found: dict[str, Any]
     if asked["assignor"] == COOPERATIVE_STICKY:
         found = {"owned": [], "generation": sticky.decode_cooperative_sticky(data)}
     else:

@@ -137,7 +137,7 @@ def test_records_arrive_and_are_counted(setting: Setting) -> None:
     setting.run_turns(1)
     assert (len(setting.outbox), setting.count("buffered_records", kind="sample")) == (3, 2)
     setting.run_turns(1)
-    assert len(setting.outbox) == 0
+    assert (len(setting.outbox), setting.count("buffered_record_bytes")) == (0, 0)
     assert setting.count("published_records_total", kind="sample") == 2
     assert setting.count("published_records_total", kind="state") == 1
 
@@ -183,6 +183,7 @@ def test_a_fatal_error_makes_another_producer(setting: Setting) -> None:
     setting.producer.answers = [FATAL]
     setting.producer.sent = setting.producer.sent[:1]
     setting.run_turns(1)
+    assert setting.count("producers_replaced_total") == 1
     assert len(setting.outbox) == 2
     late(None, None)
     assert len(setting.outbox) == 2
@@ -419,6 +420,7 @@ def test_a_replaced_certificate_makes_another_producer(tmp_path: Path) -> None:
     setting.now = 9
     setting.run_turns(2)
     assert len(setting.made) == 2
+    assert setting.count("producers_replaced_total") == 1
     setting.now = 12
     setting.run_turns(2)
     assert len(setting.made) == 2

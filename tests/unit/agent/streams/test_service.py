@@ -181,7 +181,15 @@ def test_each_plan_is_an_event_with_what_crosses_racks_before_and_after(agent: E
     assert happened(event) == "streams-plan: planned"
     assert f"{bill['moved']} moved" in reason(event)
     tasks = len(question("orders", 2)["tasks"])
-    assert values(agent.metrics, "samerack_streams_fallbacks_total") == {("orders",): 0.0}
+    for name, wanted in (
+        ("samerack_streams_tasks", tasks),
+        ("samerack_streams_cross_rack_sources", bill["sources_after"]),
+        ("samerack_streams_cross_rack_changelogs", bill["changelogs_after"]),
+        ("samerack_streams_warmups", bill["warmups"]),
+        ("samerack_streams_fallbacks_total", 0),
+    ):
+        found = values(agent.metrics, name)
+        assert found == ({} if wanted is None else {("orders",): float(wanted)}), name
     assert values(agent.metrics, "samerack_streams_plans_total") == {("orders", "ha"): 1.0}
     shown = agent.service.board.to_json()[0]
     assert (shown["application"], shown["planned"]["plan"], shown["plans"]) == ("orders", answer["plan"], 1)
