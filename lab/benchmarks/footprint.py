@@ -57,7 +57,7 @@ _SCRAPE_PAUSE_SECONDS: Final = 3.0
 _MOST: Final = 600
 """MiB."""
 _SIZES: Final = "memory|MiB|of it private|aim"
-_COMMANDS: Final = ("--help", "rack", "health")
+_COMMANDS: Final = ("--help", "rack", "health", "decode assignment 000000000000ffffffff")
 
 
 def _command_seconds(words: str) -> float:

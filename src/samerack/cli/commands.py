@@ -81,6 +81,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "assign": Command(
         "offline.assign", "Assign a consumer group or a Kafka Streams application that is described in JSON."
     ),
+    "decode": Command("offline.codec", "Show a message of the consumer protocol as JSON, or write one."),
     "settings": Command("cli.settings_reference", "Show every setting with its default and meaning."),
     "streams": Command(
         "cli.streams",

@@ -1,1 +1,1 @@
-"""Commands without brokers and agents: assign a group, compare Streams assignors."""
+"""Commands without brokers and agents: assign a group, encode and decode messages, compare Streams assignors."""

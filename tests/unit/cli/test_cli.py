@@ -120,7 +120,7 @@ def test_what_must_start_soon_loads_little(code: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("module", ["offline.assign", "offline.streams", "pipeline.whatif"])
+@pytest.mark.parametrize("module", ["offline.assign", "offline.codec", "offline.streams", "pipeline.whatif"])
 def test_what_reads_no_settings_does_not_load_their_library(module: str) -> None:
     """Commands without brokers, and Spark's workers, which need not even have it."""
     code = f"import sys, samerack.{module}; print('pydantic_settings' in sys.modules)"
@@ -203,14 +203,14 @@ def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
     assert f"No such command '{name}'. Did you mean '{meant}'" in " ".join(err.replace("│", " ").split())
 
 
-def test_there_are_21_commands() -> None:
+def test_there_are_22_commands() -> None:
     """A command more is an option less of another one, or a reason to change this number."""
     leaves = list(COMMANDS)
     for name in ("streams", "pipeline"):
         leaves.remove(name)
         _, out, _ = run(name, "--help")
         leaves += re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)
-    assert len(leaves) == 21, leaves
+    assert len(leaves) == 22, leaves
 
 
 def test_a_taken_port_is_exit_code_1() -> None:
