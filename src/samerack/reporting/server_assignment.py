@@ -25,7 +25,7 @@ _LATE: Final = (
     "the brokers name samerack's assignor, but the group does not read as it would assign it: brokers compute a new "
     "assignment only when something in the group changes, so "
 )
-_RESTART: Final = "restart one member"
+_RESTART: Final = "restart one member without group.instance.id"
 _JOIN_FOR_A_WHILE: Final = (
     "start another consumer in it without group.instance.id, and stop it after ten seconds: brokers give a returning "
     "static member what it had"

@@ -36,7 +36,8 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
  * broker; only a wrong name does.
  *
  * <p>The assignor runs in the group coordinator: it does no I/O, starts no thread and keeps nothing between calls but
- * counts, which {@link AssignorMetricsMBean} shows. An exact plan that takes too many steps, fails or does not pass its
+ * counts, which {@link AssignorMetricsMBean} shows. So threads may call it at once for different groups, and drop what
+ * comes too late (KIP-1263). An interrupted thread gets its plan all the same, and stays interrupted. An exact plan that takes too many steps, fails or does not pass its
  * check is replaced by a plain one, balanced and sticky; each cause is logged once and counted.
  */
 public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor, Configurable {

@@ -230,7 +230,7 @@ public final class Proof {
         }
     }
 
-    private static Map<String, Map<Uuid, Set<Integer>>> partitions(GroupAssignment plan) {
+    static Map<String, Map<Uuid, Set<Integer>>> partitions(GroupAssignment plan) {
         Map<String, Map<Uuid, Set<Integer>>> partitions = new TreeMap<>();
         plan.members().forEach((id, assignment) -> partitions.put(id, assignment.partitions()));
         return partitions;
