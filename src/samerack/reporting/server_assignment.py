@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from samerack.cluster.broker_configs import ASSIGNOR, LINE, ServerAssignors
+from samerack.cluster.broker_configs import ASSIGNOR, ASSIGNORS_KEY, LINE, ServerAssignors
 from samerack.common.money import per_month
 from samerack.reporting.costs import MIN_SHARE
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
@@ -118,7 +118,9 @@ def _advice(assignor: str, offered: ServerAssignors, change: str) -> str:
         return _INSTALL
     if offered.preferred:
         return (
-            "every broker prefers samerack's assignor, but members ask for another: unset their group.remote.assignor"
+            f"every broker prefers samerack's assignor, but members ask for {assignor or 'another'}: unset their "
+            "group.remote.assignor. If they cannot (franz-go always asks for uniform or range), take that one out of "
+            f"{ASSIGNORS_KEY} in every broker's configuration and set samerack.assignor.name to it there"
         )
     return (
         f"every broker has samerack's assignor, but prefers another: put it first ({LINE}), or set "
