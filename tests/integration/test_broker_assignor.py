@@ -75,7 +75,7 @@ def test_static_members_that_change_racks_need_another_one_for_a_while(scenario:
         scenario.wait_settled()
     assert scenario.cross_rack() > 0
     assert "start another consumer in it without group.instance.id" in _advice(scenario)
-    assert "broker-assigned" in codes(verify(scenario.cluster, scenario.group)[1])
+    assert "broker-assigned-without-racks" in codes(verify(scenario.cluster, scenario.group)[1])
     another = join(scenario, "confluent", A)
     another.wait(lambda: bool(another.owned), "it has partitions")
     scenario.leave(scenario.participants[-1])
