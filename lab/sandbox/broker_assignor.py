@@ -19,9 +19,9 @@ def jar() -> Path:
     return own_jar("samerack-broker-assignor.jar")
 
 
-def install(cluster: Cluster, broker: int) -> None:
-    """Give a broker the jar and the line, from its next start on."""
-    cluster.override(broker, properties=SETTING, jars=(jar(),))
+def install(cluster: Cluster, broker: int, properties: Mapping[str, str] = SETTING) -> None:
+    """Give a broker the jar and the line, or other properties, from its next start on."""
+    cluster.override(broker, properties=properties, jars=(jar(),))
 
 
 def remove(cluster: Cluster, broker: int) -> None:

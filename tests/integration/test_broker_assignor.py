@@ -10,6 +10,7 @@ from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
 from tests.integration.new_protocol import SPREAD, assignor, join, join_each
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
+from tests.integration.test_verify import codes, verify
 
 pytestmark = pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
 
@@ -61,7 +62,8 @@ def test_members_without_racks_get_their_fair_share(scenario: Scenario) -> None:
 def test_static_members_that_change_racks_need_another_one_for_a_while(scenario: Scenario) -> None:
     """Brokers give a static member that comes back what it had; a dynamic one that joins for seconds brings a new plan.
 
-    The advice of `samerack plan` says so. After restarting each member, and all of them, 6 of 9 partitions stayed far.
+    The advice of `samerack plan` says so, and `samerack verify` names the group. After restarting each member, and all
+    of them, 6 of 9 partitions stayed far.
     """
     scenario.lay_out(((1,), (2,), (3,)) * 3)
     for rack in (A, B, C):
@@ -73,6 +75,7 @@ def test_static_members_that_change_racks_need_another_one_for_a_while(scenario:
         scenario.wait_settled()
     assert scenario.cross_rack() > 0
     assert "start another consumer in it without group.instance.id" in _advice(scenario)
+    assert "broker-assigned-without-racks" in codes(verify(scenario.cluster, scenario.group)[1])
     another = join(scenario, "confluent", A)
     another.wait(lambda: bool(another.owned), "it has partitions")
     scenario.leave(scenario.participants[-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,9 +11,10 @@ import pytest
 from lab.sandbox import broker_assignor
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
-from samerack.cluster.broker_configs import LINE
+from samerack.cluster.broker_configs import ASSIGNORS_KEY, CLASS, LINE
 from tests.integration.new_protocol import SPREAD, assignor, join, join_each
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 from tests.integration.shared_cluster import QUICK
@@ -34,11 +35,11 @@ def shared_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def _equipped(version: str = BROKER_VERSION) -> Cluster:
-    """A cluster whose brokers have the assignor; it is not started yet."""
+def _equipped(version: str = BROKER_VERSION, properties: Mapping[str, str] = broker_assignor.SETTING) -> Cluster:
+    """A cluster whose brokers have the assignor and these properties; it is not started yet."""
     cluster = Cluster(properties=QUICK, version=version)
     for broker in RACKS:
-        broker_assignor.install(cluster, broker)
+        broker_assignor.install(cluster, broker, properties)
     return cluster
 
 
@@ -99,10 +100,12 @@ def only_on_the_coordinator(brokers: Cluster, scenario: Scenario) -> Iterator[li
 
 
 @contextmanager
-def scenario_on(version: str, folder: Path) -> Iterator[Scenario]:
-    """A scenario on brokers of another version that have the assignor."""
+def scenario_on(
+    version: str, folder: Path, properties: Mapping[str, str] = broker_assignor.SETTING
+) -> Iterator[Scenario]:
+    """A scenario on brokers of another version, or with other properties, that have the assignor."""
     with (
-        _equipped(version) as cluster,
+        _equipped(version, properties) as cluster,
         Admin(cluster.bootstrap) as admin,
         Scenario(cluster, admin, folder=folder) as scenario,
     ):
@@ -118,6 +121,18 @@ def test_other_versions_of_brokers(version: str, tmp_path: Path) -> None:
         scenario.wait_settled(cross_rack=0)
         scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [3], (scenario.topic, 2): [1]})
         scenario.wait_settled(cross_rack=0, timeout=45.0)
+        scenario.finish()
+
+
+def test_franz_go_gets_it_under_the_name_of_a_built_in(tmp_path: Path) -> None:
+    """franz-go asks for `uniform` by name; where that is samerack's, it reads near, with other clients in the group."""
+    renamed = {ASSIGNORS_KEY: f"{CLASS},range", "samerack.assignor.name": "uniform"}
+    with scenario_on(BROKER_VERSION, tmp_path, renamed) as scenario:
+        join_each(scenario, "franz-go", "confluent", "java")
+        scenario.wait_settled(cross_rack=0)
+        assert assignor(scenario) == "uniform"
+        server = samerack_json("plan", scenario.group, "--json", "-b", scenario.cluster.bootstrap)["server"]
+        assert (server["assignor"], server["advice"].partition(":")[0]) == ("samerack", "nothing to do")
         scenario.finish()
 
 

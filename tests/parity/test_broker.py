@@ -44,6 +44,14 @@ def test_proof(kind: str, cases: int) -> None:
 
 
 @pytest.mark.usefixtures("peer")
+def test_threads() -> None:
+    """Groups on eight threads at once, some cancelled or interrupted, get the plans that they get alone (KIP-1263)."""
+    run = subprocess.run(java("Threads", "1000"), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["groups"] == 1000
+
+
+@pytest.mark.usefixtures("peer")
 def test_guest() -> None:
     """It registers its metrics, survives wrong properties, and answers every kind of failure with a plain plan."""
     run = subprocess.run(java("Guest"), capture_output=True, text=True, check=False)

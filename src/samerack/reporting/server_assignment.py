@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from samerack.cluster.broker_configs import ASSIGNOR, LINE, ServerAssignors
+from samerack.cluster.broker_configs import ASSIGNOR, ASSIGNORS_KEY, LINE, ServerAssignors
 from samerack.common.money import per_month
 from samerack.reporting.costs import MIN_SHARE
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
@@ -25,7 +25,7 @@ _LATE: Final = (
     "the brokers name samerack's assignor, but the group does not read as it would assign it: brokers compute a new "
     "assignment only when something in the group changes, so "
 )
-_RESTART: Final = "restart one member"
+_RESTART: Final = "restart one member without group.instance.id"
 _JOIN_FOR_A_WHILE: Final = (
     "start another consumer in it without group.instance.id, and stop it after ten seconds: brokers give a returning "
     "static member what it had"
@@ -118,7 +118,9 @@ def _advice(assignor: str, offered: ServerAssignors, change: str) -> str:
         return _INSTALL
     if offered.preferred:
         return (
-            "every broker prefers samerack's assignor, but members ask for another: unset their group.remote.assignor"
+            f"every broker prefers samerack's assignor, but members ask for {assignor or 'another'}: unset their "
+            "group.remote.assignor. If they cannot (franz-go always asks for uniform or range), take that one out of "
+            f"{ASSIGNORS_KEY} in every broker's configuration and set samerack.assignor.name to it there"
         )
     return (
         f"every broker has samerack's assignor, but prefers another: put it first ({LINE}), or set "

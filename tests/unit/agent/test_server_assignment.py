@@ -133,7 +133,8 @@ def test_before_a_measurement_nothing_is_zero() -> None:
         ("samerack", SOME, "", "not every broker has samerack's assignor: put samerack's broker jar"),
         ("uniform", NOWHERE, "", LINE),
         ("uniform", UNKNOWN, "", "the brokers' assignors are unknown"),
-        ("uniform", EVERYWHERE, "", "unset their group.remote.assignor"),
+        ("uniform", EVERYWHERE, "", "members ask for uniform: unset their group.remote.assignor"),
+        ("uniform", EVERYWHERE, "", "set samerack.assignor.name to it"),
         ("uniform", LAST, "", "group.remote.assignor=samerack in the members"),
     ],
 )

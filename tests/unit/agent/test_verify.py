@@ -11,7 +11,7 @@ import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
-from samerack.cluster.broker_configs import LINE, ServerAssignors
+from samerack.cluster.broker_configs import LINE, ServerAssignors, from_values
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
@@ -35,7 +35,22 @@ from samerack.traffic.snapshot import (
     TrafficSnapshot,
     Uncounted,
 )
-from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot, weighed
+from tests.unit.agent.measured import (
+    GB,
+    NEAR,
+    RACKS,
+    RANGE,
+    ROTATED,
+    SPREAD,
+    A,
+    B,
+    C,
+    flow,
+    group,
+    problem,
+    snapshot,
+    weighed,
+)
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
 RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
@@ -341,6 +356,26 @@ def test_a_group_that_brokers_assign_without_racks() -> None:
     assert finding.dollars_per_month == pytest.approx(monthly(0.66 * GB))
     assert all(part in finding.cause for part in ("uniform", "66%", "0% with samerack's assignor"))
     assert LINE in finding.cure
+
+
+def test_static_members_that_came_back_in_other_racks() -> None:
+    """Brokers change no assignment for a member's own rack (KAFKA-20909): the group is named, with what changes it."""
+    ours = from_values(dict.fromkeys((1, 2, 3), LINE.partition("=")[2]))
+    moved = group(
+        kind="consumer",
+        assignor="samerack",
+        flows=[flow(A, B, GB)],
+        shares=RANDOM,
+        made=problem(ROTATED, SPREAD, RANGE),
+    )
+    static = replace(moved, members=tuple(replace(one, instance_id=one.id) for one in moved.members))
+    (finding,) = verdict_of(snapshot(static), offered=ours).findings
+    assert finding.code is Code.BROKER_ASSIGNED
+    assert finding.dollars_per_month == pytest.approx(monthly(0.66 * GB))
+    assert "(KIP-848, samerack): 66% crosses racks" in finding.cause
+    assert "start another consumer in it without group.instance.id" in finding.cure
+    (finding,) = verdict_of(snapshot(moved), offered=ours).findings
+    assert "restart one member without group.instance.id" in finding.cure
 
 
 def test_brokers_without_the_assignor_that_others_have() -> None:

@@ -83,6 +83,9 @@ func (m *member) options(settings lines.Settings) []kgo.Opt {
 	if settings.InstanceID != "" {
 		options = append(options, kgo.InstanceID(settings.InstanceID))
 	}
+	if settings.NewProtocol() {
+		options = append(options, kgo.ServerSideBalancer())
+	}
 	if chosen := lines.Choose(settings.Assignors, balancers); len(chosen) > 0 {
 		options = append(options, kgo.Balancers(chosen...))
 	}

@@ -76,6 +76,11 @@ func (s Settings) Milliseconds(name string) (time.Duration, bool) {
 	return time.Duration(number) * time.Millisecond, true
 }
 
+// NewProtocol says whether the brokers are to assign the group (KIP-848).
+func (s Settings) NewProtocol() bool {
+	return s.properties["group.protocol"] == "consumer"
+}
+
 // Choose returns what the names of assignors stand for; it ends the program at a name that is not in the table.
 func Choose[T any](names []string, table map[string]T) []T {
 	var chosen []T

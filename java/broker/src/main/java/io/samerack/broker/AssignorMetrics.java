@@ -4,6 +4,7 @@ import java.lang.management.ManagementFactory;
 import java.util.EnumMap;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.LongAccumulator;
 import javax.management.InstanceAlreadyExistsException;
 import javax.management.JMException;
 import javax.management.ObjectName;
@@ -14,7 +15,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Counts what the assignor does, and logs each cause of a plain plan once.
  *
- * <p>There is one for the whole broker: Kafka makes an assignor each time it reads its configuration.
+ * <p>There is one for the whole broker: Kafka makes an assignor each time it reads its configuration, and calls it from
+ * several threads at once.
  */
 final class AssignorMetrics implements AssignorMetricsMBean {
     static final AssignorMetrics OF_BROKER = new AssignorMetrics();
@@ -32,8 +34,8 @@ final class AssignorMetrics implements AssignorMetricsMBean {
     private final AtomicLong assignments = new AtomicLong();
     private final AtomicLong configurationErrors = new AtomicLong();
     private final Map<Cause, AtomicLong> plainPlans = new EnumMap<>(Cause.class);
-    private volatile double lastMilliseconds;
-    private volatile double longestMilliseconds;
+    private final LongAccumulator longestNanoseconds = new LongAccumulator(Math::max, 0);
+    private volatile long lastNanoseconds;
 
     AssignorMetrics() {
         for (Cause cause : Cause.values()) {
@@ -55,8 +57,8 @@ final class AssignorMetrics implements AssignorMetricsMBean {
 
     void assigned(long nanoseconds) {
         assignments.incrementAndGet();
-        lastMilliseconds = nanoseconds / 1e6;
-        longestMilliseconds = Math.max(longestMilliseconds, lastMilliseconds);
+        longestNanoseconds.accumulate(nanoseconds);
+        lastNanoseconds = nanoseconds;
     }
 
     void wrongProperty(String name, String mistake) {
@@ -104,11 +106,11 @@ final class AssignorMetrics implements AssignorMetricsMBean {
 
     @Override
     public double getLastAssignmentMilliseconds() {
-        return lastMilliseconds;
+        return lastNanoseconds / 1e6;
     }
 
     @Override
     public double getLongestAssignmentMilliseconds() {
-        return longestMilliseconds;
+        return longestNanoseconds.get() / 1e6;
     }
 }

@@ -5,7 +5,7 @@ package io.samerack.broker;
  */
 public interface AssignorMetricsMBean {
     /**
-     * Assignments computed, exact and plain.
+     * Assignments computed, exact and plain, by all threads. The coordinator may drop one that comes too late; it counts.
      *
      * @return a count
      */
@@ -40,14 +40,14 @@ public interface AssignorMetricsMBean {
     long getConfigurationErrors();
 
     /**
-     * Time of the last assignment.
+     * Time of the assignment that ended last, whichever thread computed it.
      *
      * @return milliseconds
      */
     double getLastAssignmentMilliseconds();
 
     /**
-     * Time of the longest assignment.
+     * Time of the longest assignment of all threads.
      *
      * @return milliseconds
      */

@@ -5,10 +5,10 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * Computes the plan that keeps co-partitioned topics together: each bundle of {@link Leagues} goes to one member, as
- * joins between topics need.
+ * Computes the plan in which each league of {@link Leagues} is even: each topic, or all co-partitioned topics together, whose
+ * bundles go to one member each, as joins between topics need.
  *
- * <p>Exact and lexicographic: each league is even; additional bundles are spread over all members as evenly as
+ * <p>Exact and lexicographic: each league is even; loads, or with bundles the additional ones, are as even as that and
  * subscriptions allow; then the reads across racks and the moves, in the order of the settings. A claimed bundle has a
  * node of its own, and every member has a place in each of its leagues, so that large groups take more work than without
  * bundles.
@@ -28,13 +28,13 @@ final class BundledPlan {
     private int[] firstSeat;
     private int[] memberOfSeat;
 
-    private BundledPlan(Group group, Steps steps) {
+    private BundledPlan(Group group, boolean together, Steps steps) {
         this.group = group;
         this.steps = steps;
         columns = group.columns;
         kinds = Kinds.of(group, steps);
-        leagues = new Leagues(group, kinds);
-        extras = new Extras(kinds, leagues, steps);
+        leagues = new Leagues(group, kinds, together);
+        extras = new Extras(kinds, leagues, !together, steps);
         network = new FlowNetwork(steps);
         ownerOf = new int[leagues.number.length];
         poolOf = new int[ownerOf.length];
@@ -44,10 +44,11 @@ final class BundledPlan {
     /**
      * Returns the owner of each partition.
      *
+     * @param together whether co-partitioned topics are kept together
      * @throws Steps.WorkBoundException it would take too long
      */
-    static int[] of(Group group, Settings.Order order, Steps steps) {
-        BundledPlan bundled = new BundledPlan(group, steps);
+    static int[] of(Group group, boolean together, Settings.Order order, Steps steps) {
+        BundledPlan bundled = new BundledPlan(group, together, steps);
         bundled.solve(order);
         return bundled.plan();
     }

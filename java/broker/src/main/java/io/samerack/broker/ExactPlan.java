@@ -10,8 +10,8 @@ final class ExactPlan {
      * @throws Steps.WorkBoundException it would take too long
      */
     static int[] of(Group group, Settings settings, Steps steps) {
-        if (settings.keepCopartitioned) {
-            return BundledPlan.of(group, settings.order, steps);
+        if (settings.isSpreadFirst()) {
+            return BundledPlan.of(group, settings.keepCopartitioned, settings.order, steps);
         }
         Kinds kinds = Kinds.of(group, steps);
         Pools pools = new Pools(group, kinds, steps);

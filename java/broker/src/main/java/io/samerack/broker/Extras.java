@@ -2,7 +2,7 @@ package io.samerack.broker;
 
 /**
  * Spreads the additional bundles of all leagues over members as evenly as subscriptions allow, a member getting at most
- * one of each league. As in {@link SkewedLoads}, node prices say what all such spreads share.
+ * one of each league. Even are these bundles, or loads: then what members have anyway counts too. As in {@link SkewedLoads}, node prices say what all such spreads share.
  */
 final class Extras {
     /** What a league and a subscription have in common. */
@@ -24,7 +24,12 @@ final class Extras {
     /** Members with one more. */
     final int more;
 
-    Extras(Kinds kinds, Leagues leagues, Steps steps) {
+    /**
+     * Spreads them.
+     *
+     * @param ofLoads whether the loads are to be even, instead of the additional bundles
+     */
+    Extras(Kinds kinds, Leagues leagues, boolean ofLoads, Steps steps) {
         int count = leagues.size.length;
         int subscriptions = kinds.members.length;
         FlowNetwork network = new FlowNetwork(steps);
@@ -33,21 +38,24 @@ final class Extras {
         int node = network.nodes(subscriptions);
         int sink = network.node();
         int[][] arcs = new int[count][];
+        int[] load = new int[subscriptions];
         int units = 0;
         for (int league = 0; league < count; league++) {
             int[] wanting = kinds.subscriptions[leagues.kind[league]];
+            steps.take(wanting.length);
             units += leagues.extras[league];
             network.arc(source, leagueNode + league, leagues.extras[league], 0);
             arcs[league] = new int[wanting.length];
             for (int index = 0; index < wanting.length; index++) {
                 arcs[league][index] = network.arc(
                         leagueNode + league, node + wanting[index], kinds.members[wanting[index]], 0);
+                load[wanting[index]] += ofLoads ? leagues.floor[league] : 0;
             }
         }
         int[] level = new int[subscriptions];
         int[] arc = new int[subscriptions];
         for (int subscription = 0; subscription < subscriptions; subscription++) {
-            arc[subscription] = network.arc(node + subscription, sink, kinds.members[subscription], 1);
+            arc[subscription] = network.arc(node + subscription, sink, kinds.members[subscription], costOf(load[subscription]));
         }
         int sent = network.send(source, sink, () -> {
             steps.take(subscriptions);
@@ -55,7 +63,10 @@ final class Extras {
                 if (level[subscription] + 1 < count && network.isFull(arc[subscription])) {
                     level[subscription]++;
                     arc[subscription] = network.arc(
-                            node + subscription, sink, kinds.members[subscription], 2L * level[subscription] + 1);
+                            node + subscription,
+                            sink,
+                            kinds.members[subscription],
+                            costOf(load[subscription] + level[subscription]));
                 }
             }
         });
@@ -67,8 +78,9 @@ final class Extras {
         int rest = units;
         for (int subscription = 0; subscription < subscriptions; subscription++) {
             long most = network.price(sink) - network.price(node + subscription);
-            floor[subscription] = (int) Math.min(count, Math.max(0, most / 2));
-            stretches[subscription] = most > 0 && most % 2 == 1 && floor[subscription] < count;
+            long full = Math.floorDiv(most, 2) - load[subscription];
+            floor[subscription] = (int) Math.min(count, Math.max(0, full));
+            stretches[subscription] = full >= 0 && most % 2 == 1 && full < count;
             rest -= floor[subscription] * kinds.members[subscription];
         }
         way = new Way[count][];
@@ -92,5 +104,10 @@ final class Extras {
             }
         }
         more = rest;
+    }
+
+    /** How much the sum of squared loads grows with one more. */
+    private static long costOf(int load) {
+        return 2L * load + 1;
     }
 }

@@ -27,6 +27,7 @@ final class GroupReader {
     private int[] first = new int[1];
     private final int[] subscriptionOf;
     private int[][] subscriptions = new int[0][];
+    private boolean canAskAssignable = true;
 
     private GroupReader(GroupSpec spec, SubscribedTopicDescriber describer) {
         this.spec = spec;
@@ -180,7 +181,7 @@ final class GroupReader {
             int begin = first[topic];
             for (int partition = begin; partition < first[topic + 1]; partition++) {
                 int number = partition - begin;
-                if (!Assignable.isAssignable(spec, id, number)) {
+                if (!isAssignable(id, number)) {
                     row[partition] = Group.NOBODY;
                 } else if (withRacks) {
                     row[partition] = rows.codeOf(describer.racksForPartition(id, number));
@@ -188,6 +189,16 @@ final class GroupReader {
             }
         }
         return renumbered(row, rows, columns);
+    }
+
+    /** Kafka has this question from 4.1 on; before, every partition may be assigned. */
+    private boolean isAssignable(Uuid topic, int partition) {
+        try {
+            return !canAskAssignable || spec.isPartitionAssignable(topic, partition);
+        } catch (NoSuchMethodError | AbstractMethodError olderKafka) {
+            canAskAssignable = false;
+            return true;
+        }
     }
 
     /** Numbers the rows by first use, equal ones alike, and returns which columns are near by row. */

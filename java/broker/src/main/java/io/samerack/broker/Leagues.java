@@ -5,8 +5,9 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * Topics that are assigned together: those with equal partition counts and equal subscribers form a league, and
- * partition i of all of them is one bundle. A bundle without a partition that may be assigned does not count.
+ * Topics that are dealt evenly, each league on its own. A topic is a league, or topics with equal partition counts and equal
+ * subscribers are one: partition i of all topics of a league is one bundle. A bundle without a partition that may be
+ * assigned does not count.
  */
 final class Leagues {
     /** By league: its topics. */
@@ -24,14 +25,19 @@ final class Leagues {
     /** By league: its subscribers. */
     final int[] size;
 
-    Leagues(Group group, Kinds kinds) {
+    /**
+     * Sorts topics into leagues.
+     *
+     * @param together whether co-partitioned topics are one league
+     */
+    Leagues(Group group, Kinds kinds, boolean together) {
         int[] count = new int[group.topics.length];
         int[] leagueOf = new int[group.topics.length];
         int leagues = 0;
         Map<IntRow, Integer> known = new HashMap<>();
         for (int topic = 0; topic < leagueOf.length; topic++) {
-            int partitions = group.first[topic + 1] - group.first[topic];
-            Integer league = known.putIfAbsent(new IntRow(new int[] {kinds.of[topic], partitions}), leagues);
+            int alike = together ? group.first[topic + 1] - group.first[topic] : topic;
+            Integer league = known.putIfAbsent(new IntRow(new int[] {kinds.of[topic], alike}), leagues);
             leagueOf[topic] = league == null ? leagues++ : league;
             count[leagueOf[topic]]++;
         }

@@ -24,19 +24,21 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
  * it would need a flow of topics times members. It is exact for a new group whose members have equal subscriptions and
  * one rack or none: no member has more than one partition of a topic more than another. Elsewhere partitions are taken
  * from the topics of which a member has most, and given to members with the fewest of the topic where members are few.
+ * With {@code spread,balance,racks,moves} the spread is the first level, and exact: that flow takes longer.
  *
  * <p>Equal groups get equal plans whatever the order of the input. Static members keep their place when they restart. A
  * second run on its own plan moves nothing. Partitions that may not be assigned go to nobody, and topics that do not exist
  * are ignored.
  *
  * <p>Properties, in the broker's file: {@value Settings#OBJECTIVES} ({@code balance,racks,moves} unless it is
- * {@code balance,moves,racks} or {@code racks,balance,moves}), {@value Settings#MAX_SKEW}, {@value
+ * {@code balance,moves,racks}, {@code racks,balance,moves} or {@code spread,balance,racks,moves}), {@value Settings#MAX_SKEW}, {@value
  * Settings#KEEP_COPARTITIONED}, {@value Settings#MAX_PARTITIONS} (no member has more than its limit), {@value
  * Settings#MAX_STEPS} and {@value Settings#NAME}. A wrong value is logged and its default is used, as it must not stop a
  * broker; only a wrong name does.
  *
  * <p>The assignor runs in the group coordinator: it does no I/O, starts no thread and keeps nothing between calls but
- * counts, which {@link AssignorMetricsMBean} shows. An exact plan that takes too many steps, fails or does not pass its
+ * counts, which {@link AssignorMetricsMBean} shows. So threads may call it at once for different groups, and drop what
+ * comes too late (KIP-1263). An interrupted thread gets its plan all the same, and stays interrupted. An exact plan that takes too many steps, fails or does not pass its
  * check is replaced by a plain one, balanced and sticky; each cause is logged once and counted.
  */
 public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor, Configurable {

@@ -14,7 +14,7 @@ import org.apache.kafka.common.config.ConfigException;
  * load groups. Kafka cannot see that at its start: up to 4.3 it does not look, and 4.4 looks before it configures us.
  */
 final class Settings {
-    /** Which of balance, racks and moves matters most, then next, then last. */
+    /** Which of balance, racks and moves matters most, then next, then last; the spread of each topic may come before. */
     static final String OBJECTIVES = "samerack.assignor.objectives";
     /** Partitions beyond its fair share that a member may have, so that fewer are read across racks. */
     static final String MAX_SKEW = "samerack.assignor.max.skew";
@@ -37,7 +37,8 @@ final class Settings {
     enum Order {
         BALANCE_RACKS_MOVES("balance,racks,moves"),
         BALANCE_MOVES_RACKS("balance,moves,racks"),
-        RACKS_BALANCE_MOVES("racks,balance,moves");
+        RACKS_BALANCE_MOVES("racks,balance,moves"),
+        SPREAD_BALANCE_RACKS_MOVES("spread,balance,racks,moves");
 
         final String text;
 
@@ -97,12 +98,17 @@ final class Settings {
             keepCopartitioned = false;
         }
         Limits limits = limits(properties, mistakes);
-        if (keepCopartitioned && limits != Limits.OF_NOBODY) {
-            mistakes.put(MAX_PARTITIONS, "topics kept together are always dealt evenly; take one of the two out, this or "
-                    + KEEP_COPARTITIONED);
+        if (limits != Limits.OF_NOBODY && (keepCopartitioned || order == Order.SPREAD_BALANCE_RACKS_MOVES)) {
+            mistakes.put(MAX_PARTITIONS, "each topic is dealt evenly then; take one of the two out, this or "
+                    + (keepCopartitioned ? KEEP_COPARTITIONED : OBJECTIVES + "=" + order.text));
             limits = Limits.OF_NOBODY;
         }
         return new Settings(order, maxSkew, keepCopartitioned, maxSteps, limits, name(properties), mistakes);
+    }
+
+    /** Whether each topic is dealt evenly to its subscribers before all else; bundles of co-partitioned topics are so. */
+    boolean isSpreadFirst() {
+        return keepCopartitioned || order == Order.SPREAD_BALANCE_RACKS_MOVES;
     }
 
     /** Whether reading in the own rack comes before balance, within {@link #skew}. */

@@ -73,7 +73,10 @@ public class AssignorBenchmark {
     @Param({"FULL", "INCREMENTAL"})
     public String change;
 
-    /** Which assignor; "reading" is the part of samerack that reads the group and plans nothing. */
+    /**
+     * Which assignor; "reading" is the part of samerack that reads the group and plans nothing, "spread" (on request) samerack
+     * with the spread of topics first.
+     */
     @Param({"samerack", "reading", "uniform", "range"})
     public String assignor;
 
@@ -92,6 +95,7 @@ public class AssignorBenchmark {
         measured = switch (assignor) {
             case "samerack" -> new RackAwareAssignor();
             case "reading" -> new Reading();
+            case "spread" -> Proof.assignor(BruteForce.settings(BruteForce.SPREAD));
             case "uniform" -> new UniformAssignor();
             default -> new RangeAssignor();
         };

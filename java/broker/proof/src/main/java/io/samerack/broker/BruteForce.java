@@ -2,12 +2,16 @@ package io.samerack.broker;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.Uuid;
 
 /** Finds the best cost of small groups by trying every plan. */
 final class BruteForce {
+    /** The settings with the spread of topics first. */
+    static final int SPREAD = 4;
+
     private final ProofGroup group;
     private final List<ProofGroup.Member> members;
     private final List<Uuid> topic = new ArrayList<>();
@@ -15,6 +19,7 @@ final class BruteForce {
     private final int[][] allowed;
     private final boolean[][] crosses;
     private final int[] owner;
+    private final Map<Uuid, int[]> ofTopic = new HashMap<>();
     private final int[] load;
     private final int[] limit;
     private int[] share;
@@ -32,6 +37,7 @@ final class BruteForce {
                 if (wanted && group.isPartitionAssignable(id, at)) {
                     topic.add(id);
                     number.add(at);
+                    ofTopic.put(id, new int[members.size()]);
                 }
             }
         });
@@ -100,7 +106,7 @@ final class BruteForce {
         return least;
     }
 
-    /** Returns squares, crossing and moves in the order of the objectives. */
+    /** Returns squares, crossing and moves in the order of the objectives, and before them topics where these are first. */
     static long[] best(ProofGroup group, Settings settings, int[] limits) {
         if (settings.keepCopartitioned) {
             return BundleSearch.best(group, settings.order);
@@ -156,6 +162,7 @@ final class BruteForce {
             score.squares = squares();
             score.crossing = crossing;
             score.moves = moves;
+            score.topics = ofTopic.values().stream().flatMapToInt(Arrays::stream).map(share -> share * share).sum();
             long[] found = score.inOrder(order);
             if (best == null || Score.compare(found, best) < 0) {
                 best = found;
@@ -165,10 +172,12 @@ final class BruteForce {
         for (int index : allowed[partition]) {
             if (load[index] < limit[index]) {
                 load[index]++;
+                ofTopic.get(topic.get(partition))[index]++;
                 search(
                         partition + 1,
                         crossing + (crosses[partition][index] ? 1 : 0),
                         moves + (owner[partition] >= 0 && owner[partition] != index ? 1 : 0));
+                ofTopic.get(topic.get(partition))[index]--;
                 load[index]--;
             }
         }
@@ -180,6 +189,8 @@ final class BruteForce {
                 return Map.of(Settings.KEEP_COPARTITIONED, "true");
             case 9:
                 return Map.of(Settings.KEEP_COPARTITIONED, "true", Settings.OBJECTIVES, "balance,moves,racks");
+            case SPREAD:
+                return Map.of(Settings.OBJECTIVES, "spread,balance,racks,moves");
             case 5:
                 return Map.of(Settings.OBJECTIVES, "balance,moves,racks");
             case 6:

@@ -62,6 +62,10 @@ public final class Guest {
         require(limited.limits.of("big-canary-1") == 3 && limited.limits.of("a-big") == Limits.NONE, "a whole id is matched");
         Settings kept = Settings.of(Map.of(Settings.MAX_PARTITIONS, "*:1", Settings.KEEP_COPARTITIONED, true));
         require(kept.keepCopartitioned && kept.limits == Limits.OF_NOBODY, "joins come before limits");
+        Settings spread = Settings.of(Map.of(
+                Settings.OBJECTIVES, "spread,balance,racks,moves", Settings.MAX_PARTITIONS, "*:1", Settings.MAX_SKEW, 1));
+        require(spread.isSpreadFirst() && spread.maxSkew == 0 && spread.limits == Limits.OF_NOBODY, "spread comes before limits");
+        require(spread.mistakes.size() == 2, "both mistakes are named");
     }
 
     private static void names() {

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
@@ -64,12 +65,13 @@ public final class Proof {
     private static void exhaustive(int count, int firstSeed, boolean limited) {
         for (int seed = firstSeed; seed < firstSeed + count; seed++) {
             Random dice = new Random(seed);
-            boolean skewed = limited && seed % 10 > 7; // limits do not go with topics kept together
-            Map<String, Object> properties = new HashMap<>(BruteForce.settings(skewed ? seed / 10 * 10 + 7 : seed));
+            boolean unlimitable = limited && Settings.of(BruteForce.settings(seed)).isSpreadFirst();
+            Map<String, Object> properties =
+                    new HashMap<>(BruteForce.settings(unlimitable ? seed / 10 * 10 + 7 : seed));
             ProofGroup group = RandomGroups.next(dice, 4, 6);
             GroupAssignment unlimited = group.assign(assignor(properties));
             String rules = limited ? RandomGroups.limit(dice, group) : "nobody:0";
-            if (!properties.containsKey(Settings.KEEP_COPARTITIONED)) {
+            if (!Settings.of(properties).isSpreadFirst()) {
                 properties.put(Settings.MAX_PARTITIONS, rules);
             }
             RackAwareAssignor assignor = assignor(properties);
@@ -99,10 +101,37 @@ public final class Proof {
                 GroupAssignment made = larger.assign(other);
                 Score.of(larger, made);
                 settled(larger, made, other, dice, seed);
+            } else {
+                spread(RandomGroups.next(dice, 12, 60), dice, seed);
             }
         }
         require(plainPlans() == 0, "plain plans", firstSeed);
         print(limited ? "limits" : "exhaustive", count, firstSeed, "");
+    }
+
+    /** Too large for every plan: each topic is even, and no plan that is so too is better by the other objectives. */
+    private static void spread(ProofGroup group, Random dice, int seed) {
+        RackAwareAssignor assignor = assignor(BruteForce.settings(BruteForce.SPREAD));
+        long even = 0;
+        for (Uuid topic : group.topics.keySet()) {
+            long members = group.members.values().stream().filter(member -> member.topics.contains(topic)).count();
+            long partitions = IntStream.range(0, group.numPartitions(topic))
+                    .filter(number -> group.isPartitionAssignable(topic, number))
+                    .count();
+            if (members > 0) {
+                long floor = partitions / members;
+                even += members * floor * floor + partitions % members * (2 * floor + 1);
+            }
+        }
+        GroupAssignment plan = group.assign(assignor);
+        Score score = Score.of(group, plan);
+        require(score.topics == even, "a topic is uneven", seed, score, even, group);
+        Score other = Score.of(group, group.assign(assignor(Map.of())));
+        Settings.Order order = Settings.Order.BALANCE_RACKS_MOVES;
+        require(
+                other.topics > even || Score.compare(other.inOrder(order), score.inOrder(order)) == 0,
+                "a plan that spreads topics too is better", seed, score, other, group);
+        settled(group, plan, assignor, dice, seed);
     }
 
     /** A permuted group gets the same plan, and the plan moves nothing when it is run on itself. */
@@ -230,7 +259,7 @@ public final class Proof {
         }
     }
 
-    private static Map<String, Map<Uuid, Set<Integer>>> partitions(GroupAssignment plan) {
+    static Map<String, Map<Uuid, Set<Integer>>> partitions(GroupAssignment plan) {
         Map<String, Map<Uuid, Set<Integer>>> partitions = new TreeMap<>();
         plan.members().forEach((id, assignment) -> partitions.put(id, assignment.partitions()));
         return partitions;

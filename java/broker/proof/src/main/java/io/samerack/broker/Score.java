@@ -86,13 +86,15 @@ final class Score {
         }
     }
 
-    /** The first three objectives, the most important first. */
+    /** The objectives, the most important first. */
     long[] inOrder(Settings.Order order) {
         switch (order) {
             case BALANCE_MOVES_RACKS:
                 return new long[] {squares, moves, crossing};
             case RACKS_BALANCE_MOVES:
                 return new long[] {crossing, squares, moves};
+            case SPREAD_BALANCE_RACKS_MOVES:
+                return new long[] {topics, squares, crossing, moves};
             default:
                 return new long[] {squares, crossing, moves};
         }
