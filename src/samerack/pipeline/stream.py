@@ -185,7 +185,8 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
         while True:
             ended = query.awaitTermination(_WAIT_SECONDS)  # type: ignore[arg-type]  # takes parts of a second
             before = shown
-            for progress in query.recentProgress:
+            for known in query.recentProgress:
+                progress = json.loads(known.json)  # what Spark said: PySpark 4.0 and 4.1 make no JSON of the offsets
                 if progress["batchId"] > shown:
                     shown = progress["batchId"]
                     if progress["numInputRows"]:
@@ -217,15 +218,15 @@ def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
 
 
 def _behind(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """Return the number of offsets not read yet; None where Spark does not know the latest, as after a start."""
-    behind = 0
-    for source in sources:
-        latest, end = (json.loads(source[name] or "null") for name in ("latestOffset", "endOffset"))
-        if latest is None or end is None:
-            return None
-        behind += sum(sum(partitions.values()) for partitions in latest.values())
-        behind -= sum(sum(partitions.values()) for partitions in end.values())
-    return behind
+    """Return the number of offsets not read yet; None where Spark does not say the latest, as after a start."""
+    try:
+        return sum(_offsets(source["latestOffset"]) - _offsets(source["endOffset"]) for source in sources)
+    except (AttributeError, KeyError, TypeError):  # each source of Spark has a form of its own
+        return None
+
+
+def _offsets(topics: Mapping[str, Mapping[str, int]]) -> int:
+    return sum(sum(partitions.values()) for partitions in topics.values())
 
 
 def _explained(error: Exception) -> AgentError:
