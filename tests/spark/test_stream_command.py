@@ -14,8 +14,11 @@ from typer.testing import CliRunner
 from lab.sandbox.admin import Admin
 from samerack.cli.main import app
 from samerack.common.errors import AgentError
+from samerack.pipeline import tables
 from samerack.pipeline.stream import check_topics
-from tests.spark.stream_process import COMMAND_SECONDS, Source, arguments, command, filled, read_to_the_end
+from samerack.settings.pipeline import PipelineSettings
+from tests.spark.records import sample, state
+from tests.spark.stream_process import COMMAND_SECONDS, Source, arguments, command, filled, in_tables, read_to_the_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,12 +32,12 @@ def refused(words: list[str]) -> tuple[int, str]:
     return done.returncode, line
 
 
-def test_a_missing_topic_is_one_line(bootstrap: str, tmp_path: Path) -> None:
-    """The line names the topic and its settings, and no table is made."""
-    source = Source(bootstrap=bootstrap, traffic="nobody", states="nobody")
+def test_missing_topics_are_one_line(bootstrap: str, tmp_path: Path) -> None:
+    """The line names the topics and their settings, and no table is made."""
+    source = Source(bootstrap=bootstrap, traffic="nobody", states="no-one")
     code, line = refused(arguments(source, tmp_path / "tables"))
     assert code == 1
-    assert f"topic nobody does not exist at {bootstrap}" in line
+    assert f"neither nobody nor no-one exists at {bootstrap}" in line
     assert "pipeline.states_topic" in line
     assert not (tmp_path / "tables").exists()
 
@@ -50,7 +53,43 @@ def test_topics_whose_timestamps_anybody_may_write_are_reported(bootstrap: str) 
     with Admin(bootstrap) as admin:
         for topic, config in configs.items():
             admin.create_topic(topic, [[1]], config=config)
-    assert check_topics({"bootstrap.servers": bootstrap}, configs) == [f"free-{name}"]
+    free, stamped, bounded = configs
+    kafka = {"bootstrap.servers": bootstrap}
+    (warning,) = check_topics(kafka, PipelineSettings(traffic_topic=free, states_topic=stamped))
+    assert f"topic {free} takes any timestamp" in warning
+    assert check_topics(kafka, PipelineSettings(traffic_topic=bounded, states_topic=stamped)) == []
+
+
+def test_a_topic_that_is_left_out_is_read_when_it_comes(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    """The stream reads the other topic, and what was published before the stream found the new one."""
+    name = uuid.uuid4().hex[:12]
+    source = Source(bootstrap=bootstrap, traffic=f"traffic-{name}", states=f"states-{name}")
+    with Admin(bootstrap) as admin:
+        admin.create_topic(source.traffic, [[1]])
+        kafka, settings = {"bootstrap.servers": bootstrap}, PipelineSettings(**source.flags())
+        assert [line for line in check_topics(kafka, settings) if f"topic {source.states} does not exist" in line]
+        read_to_the_end(spark, source, tmp_path)
+        for topic in (source.states, f"{source.states}.more"):
+            admin.create_topic(topic, [[1]])
+    producer = Producer(kafka)
+    for topic, number in ((source.states, 1), (f"{source.states}.more", 2)):
+        producer.produce(topic, state(number))
+    producer.produce(source.traffic, sample(1))
+    assert producer.flush(30) == 0
+    read_to_the_end(spark, source, tmp_path)
+    (found,) = tables.read(spark, PipelineSettings(tables=str(tmp_path)), "group_states").collect()
+    assert found["id"] == "state-1"
+    assert in_tables(spark, tmp_path).quarantine == {}
+
+
+def test_topics_that_a_fleet_is_simulated_into_must_exist(bootstrap: str) -> None:
+    """The error names the command that creates a topic."""
+    done = CliRunner().invoke(
+        app,
+        ["pipeline", "simulate", "kafka", "-b", bootstrap, "--days", "0.01", "-s", "pipeline.traffic_topic=nobody"],
+    )
+    assert done.exit_code == 1
+    assert f"--bootstrap-server {bootstrap} --create --partitions 6 --topic nobody" in done.stderr
 
 
 def test_an_absurd_timestamp_is_reported_with_its_cure(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end
     """
     ours = settings.pipeline
     reader = spark.readStream.format("kafka").options(**source_options(settings.kafka))
-    reader = reader.option("subscribe", f"{ours.traffic_topic},{ours.states_topic}")
+    # names would have to exist; of a pattern, topics that come later are read from their start
+    reader = reader.option("subscribePattern", rf"^(\Q{ours.traffic_topic}\E|\Q{ours.states_topic}\E)$")
     reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ours.batch_records)
     records = reader.option("failOnDataLoss", ours.lost_records == "stop").load()
     tables.create(spark, ours)
@@ -184,7 +185,8 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
         while True:
             ended = query.awaitTermination(_WAIT_SECONDS)  # type: ignore[arg-type]  # takes parts of a second
             before = shown
-            for progress in query.recentProgress:
+            for known in query.recentProgress:
+                progress = json.loads(known.json)  # what Spark said: PySpark 4.0 and 4.1 make no JSON of the offsets
                 if progress["batchId"] > shown:
                     shown = progress["batchId"]
                     if progress["numInputRows"]:
@@ -216,15 +218,15 @@ def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
 
 
 def _behind(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """Return the number of offsets not read yet; None where Spark does not know the latest, as after a start."""
-    behind = 0
-    for source in sources:
-        latest, end = (json.loads(source[name] or "null") for name in ("latestOffset", "endOffset"))
-        if latest is None or end is None:
-            return None
-        behind += sum(sum(partitions.values()) for partitions in latest.values())
-        behind -= sum(sum(partitions.values()) for partitions in end.values())
-    return behind
+    """Return the number of offsets not read yet; None where Spark does not say the latest, as after a start."""
+    try:
+        return sum(_offsets(source["latestOffset"]) - _offsets(source["endOffset"]) for source in sources)
+    except (AttributeError, KeyError, TypeError):  # each source of Spark has a form of its own
+        return None
+
+
+def _offsets(topics: Mapping[str, Mapping[str, int]]) -> int:
+    return sum(sum(partitions.values()) for partitions in topics.values())
 
 
 def _explained(error: Exception) -> AgentError:
@@ -311,19 +313,19 @@ def without_secrets(kafka: Mapping[str, str]) -> Iterator[None]:
         raise AgentError(text) from None
 
 
-def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
-    """Check that the topics exist: Spark would retry without end, and report it in a hundred lines.
+def check_topics(kafka: Mapping[str, str], settings: PipelineSettings) -> list[str]:
+    """Check that a topic exists: Spark would wait for one without a word.
 
     Returns:
-        Topics that accept any timestamp from a publisher, if the brokers show their configuration: Spark fails on an
-        absurd timestamp, and again at every restart.
+        Warnings: one topic is missing, as agents may leave either out; or a topic accepts any timestamp from a
+        publisher, where brokers show that: Spark fails on an absurd timestamp, and again at every restart.
 
     Raises:
         SettingsError: librdkafka refuses a setting.
-        AgentError: No broker answers, or a topic is missing.
+        AgentError: No broker answers, or there is neither topic.
     """
     brokers = kafka["bootstrap.servers"]
-    wanted = tuple(topics)
+    wanted = (settings.traffic_topic, settings.states_topic)
     try:
         client = AdminClient({**for_librdkafka(kafka)})
     except (KafkaException, ValueError, TypeError) as error:
@@ -334,12 +336,22 @@ def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
         raise AgentError(
             f"no broker answers at {brokers} ({error.args[0].str()}): correct kafka.*, or start the broker"
         ) from None
-    if missing := [topic for topic in wanted if topic not in there]:
+    missing = [topic for topic in wanted if topic not in there]
+    if len(missing) == len(wanted):
         raise AgentError(
-            f"topic {missing[0]} does not exist at {brokers}, or may not be described: create it, let an agent "
-            "publish, or set the right one in pipeline.traffic_topic and pipeline.states_topic"
+            f"neither {' nor '.join(missing)} exists at {brokers}, or may be described: create them, let an agent "
+            "publish, or set the right ones in pipeline.traffic_topic and pipeline.states_topic"
         )
-    return [topic for topic in wanted if _is_stamped_freely(client, topic)]
+    warnings = [
+        f"topic {topic} does not exist at {brokers}, or may not be described: it is read as soon as it does"
+        for topic in missing
+    ]
+    return warnings + [
+        f"topic {topic} takes any timestamp from publishers, and an absurd one stops this stream: set "
+        "message.timestamp.type=LogAppendTime on it"
+        for topic in wanted
+        if topic in there and _is_stamped_freely(client, topic)
+    ]
 
 
 def _is_stamped_freely(client: AdminClient, topic: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 
 from delta import exceptions
 from delta.tables import DeltaTable
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
@@ -299,6 +299,12 @@ def _explained(settings: PipelineSettings, name: str, done: str) -> Iterator[Non
     except (PySparkException, Py4JJavaError) as error:
         raise AgentError(
             f"{place} cannot be {done}: {first_line(error)}; is pipeline.tables right, and may this user write there?"
+        ) from None
+    except Py4JError as error:
+        if "does not exist in the JVM" not in str(error):
+            raise
+        raise AgentError(
+            f"these jars are not those of this Spark ({first_line(error)}): docs/pipeline.md lists what works"
         ) from None
 
 

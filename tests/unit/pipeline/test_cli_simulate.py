@@ -99,7 +99,10 @@ def test_kafka_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch)
     config = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
     topics: dict[Kind, str] = {"sample": "traffic", "state": "states"}
     with (
-        pytest.raises(AgentError, match="topics traffic and states exist"),
+        pytest.raises(
+            AgentError,
+            match=r"topics traffic and states exist \(kafka-topics\.sh .* 127\.0\.0\.1:1 --create .* --topic traffic\)",
+        ),
         simulate_command.kafka(config, topics) as to,
     ):
         to(Message("sample", b"key", b"{}", 0))

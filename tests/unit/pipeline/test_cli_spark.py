@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from zipfile import ZipFile
 
 import pytest
@@ -21,6 +22,19 @@ def test_without_pyspark_the_cure_is_reported(monkeypatch: pytest.MonkeyPatch, c
     done = CliRunner().invoke(app, [command])
     assert done.exit_code == 2
     assert done.stderr == "samerack: pyspark is not installed: pip install 'samerack[pipeline]'\n"
+
+
+def test_a_spark_that_is_too_old_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line names its version, the oldest that works and how to get it, with exit code 2."""
+    monkeypatch.setattr(spark, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="3.5.9"))  # type: ignore[arg-type]
+    done = CliRunner().invoke(app, ["stream"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        "samerack: Spark 3.5.9 is too old, 4.0 is the oldest: pip install 'samerack[pipeline]', or use spark-submit of "
+        "a newer one"
+    )
 
 
 def test_the_package_holds_the_pipeline_and_what_it_stands_on(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline import stream
 from samerack.pipeline.stream import check_topics, source_options, without_secrets
+from samerack.settings.pipeline import PipelineSettings
 
 
 def test_a_secured_connection_has_javas_names(tmp_path: Path) -> None:
@@ -81,4 +82,4 @@ def test_brokers_that_do_not_answer_are_one_error(monkeypatch: pytest.MonkeyPatc
     """The wait is limited, and the error names the address."""
     monkeypatch.setattr(stream, "_REQUEST_SECONDS", 0.2)
     with pytest.raises(AgentError, match=r"no broker answers at 127\.0\.0\.1:1 "):
-        check_topics({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, ["any"])
+        check_topics({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, PipelineSettings())

@@ -32,6 +32,8 @@ _GOOD = ("", "late")
 _PART: Final = ".part"
 _PATIENCE_SECONDS: Final = 60.0
 _FULL_SECONDS: Final = 0.1
+_TOPIC_MS: Final = "5000"
+"""How long a topic may be unknown: one that brokers create when they are asked for it is there within a second."""
 
 Sink: TypeAlias = Callable[[Message], None]
 
@@ -222,6 +224,7 @@ def kafka(config: Mapping[str, str], topics: Mapping[Kind, str]) -> Iterator[Sin
             "compression.type": "zstd",
             "enable.idempotence": "true",
             "message.timeout.ms": str(int(_PATIENCE_SECONDS * 1000)),
+            "topic.metadata.propagation.max.ms": _TOPIC_MS,
             **config,
         }
     )
@@ -229,13 +232,13 @@ def kafka(config: Mapping[str, str], topics: Mapping[Kind, str]) -> Iterator[Sin
     def send(message: Message) -> None:
         while True:
             if failed:
-                raise AgentError(_refused(topics, failed[0]))
+                raise AgentError(_refused(config, topics, failed[0]))
             try:
                 producer.produce(topics[message.kind], message.value, message.key, on_delivery=delivered)
             except BufferError:
                 producer.poll(_FULL_SECONDS)
             except KafkaException as error:
-                raise AgentError(_refused(topics, str(error))) from None
+                raise AgentError(_refused(config, topics, str(error))) from None
             else:
                 producer.poll(0)
                 return
@@ -247,11 +250,13 @@ def kafka(config: Mapping[str, str], topics: Mapping[Kind, str]) -> Iterator[Sin
         raise
     left = producer.flush(_PATIENCE_SECONDS)
     if failed or left:
-        raise AgentError(_refused(topics, failed[0] if failed else f"{left} records were not accepted within a minute"))
+        why = failed[0] if failed else f"{left} records were not accepted within a minute"
+        raise AgentError(_refused(config, topics, why))
 
 
-def _refused(topics: Mapping[Kind, str], why: str) -> str:
+def _refused(config: Mapping[str, str], topics: Mapping[Kind, str], why: str) -> str:
+    create = f"kafka-topics.sh --bootstrap-server {config['bootstrap.servers']} --create --partitions 6 --topic"
     return (
         f"Kafka did not accept all records: {why}; check that the brokers can be reached, that the topics "
-        f"{' and '.join(topics.values())} exist and that you may write to them"
+        f"{' and '.join(topics.values())} exist ({create} {topics['sample']}), and that you may write to them"
     )

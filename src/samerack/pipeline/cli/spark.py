@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _POLL_SECONDS: Final = 0.3
+_MIN_SPARK: Final = 4
+"""The first with the type variant, by which records are judged."""
+_CURE: Final = "pip install 'samerack[pipeline]'"
 
 _ROOMS: Final = ("assignors", "auth", "common", "pipeline", "settings", "traffic")
 _ZIP: Final = "samerack-pipeline.zip"
@@ -40,10 +43,17 @@ def need_spark() -> None:
     """Check that PySpark and Delta are installed, and keep PySpark from warning of libraries that are locked here.
 
     Raises:
-        SettingsError: They are not.
+        SettingsError: They are not, or PySpark is too old.
     """
     if missing := [name for name in ("pyspark", "delta") if find_spec(name) is None]:
-        raise SettingsError(f"{missing[0]} is not installed: pip install 'samerack[pipeline]'")
+        raise SettingsError(f"{missing[0]} is not installed: {_CURE}")
+    import pyspark  # noqa: PLC0415 - PySpark is imported only when a command runs
+
+    if int(pyspark.__version__.partition(".")[0]) < _MIN_SPARK:
+        raise SettingsError(
+            f"Spark {pyspark.__version__} is too old, {_MIN_SPARK}.0 is the oldest: {_CURE}, or use spark-submit of a "
+            "newer one"
+        )
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
 
 

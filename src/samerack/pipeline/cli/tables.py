@@ -43,12 +43,8 @@ def stream(
 
     settings = settings_from(config, bootstrap, assignments)
     stream.source_options(settings.kafka)  # an error in the settings is reported before Java starts
-    for topic in stream.check_topics(settings.kafka, (settings.pipeline.traffic_topic, settings.pipeline.states_topic)):
-        typer.echo(
-            f"topic {topic} takes any timestamp from publishers, and an absurd one stops this stream: set "
-            "message.timestamp.type=LogAppendTime on it",
-            err=True,
-        )
+    for warning in stream.check_topics(settings.kafka, settings.pipeline):
+        typer.echo(warning, err=True)
     stop = Event()
     with session.opened(settings.pipeline, name="stream") as spark, stream.without_secrets(settings.kafka):
 
