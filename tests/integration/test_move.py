@@ -71,7 +71,7 @@ def _settings(answer: dict[str, Any]) -> dict[str, str]:
     return {one["setting"]: one["then"] for one in answer["settings"]}
 
 
-@pytest.mark.parametrize(("client", "strategy"), [("confluent", "range"), ("java", "sticky")])
+@pytest.mark.parametrize(("client", "strategy"), [("confluent", "cooperative-sticky"), ("java", "sticky")])
 def test_a_classic_group_moves_and_comes_back(scenario: Scenario, client: str, strategy: str, tmp_path: Path) -> None:
     """Nothing forbids it; members change one by one, with the command beside, and back; no record is lost.
 

@@ -141,6 +141,8 @@ def show(made: Move) -> None:
         console.print(Text.assemble(("warning: ", "yellow"), plain(warning)))
     for unknown in made.unknown:
         console.print(plain(f"not known: {unknown}"))
+    if made.obstacles and made.steps:
+        console.print("first the cures above, then:")
     for number, step in enumerate(made.steps, 1):
         console.print(plain(f"{number}. {step.what}{_DONE[step.done]}"))
         for line in step.lines:

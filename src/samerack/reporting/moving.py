@@ -297,28 +297,20 @@ def _settings(facts: MoveFacts, *, back: bool) -> tuple[SettingChange, ...]:
         value = facts.configs.get(name) or " or ".join(facts.values(key)) or "unknown"
         return f"{value} ({key})" + (f"; {' to '.join(bounds)} for one group ({name})" if all(bounds) else "")
 
-    first = {names[0] for names in _offered(facts).by_broker.values() if names}
     assignor = facts.group.assignor or "unknown"
-    default = f"{' or '.join(sorted(first)) or 'unknown'} (the brokers' first), or group.remote.assignor"
-    members, client = facts.group.members, "unknown: the client's own, by default {}".format
+    first = sorted({names[0] for names in _offered(facts).by_broker.values() if names})
+    default = f"{' or '.join(first) or 'unknown'} (the brokers' first), or group.remote.assignor"
+    client = "unknown: the client's own, by default {}".format
     rows = (
-        ("session.timeout.ms", client("45000"), by_brokers(SESSION_KEY)),
-        ("heartbeat.interval.ms", client("3000"), by_brokers(HEARTBEAT_KEY)),
+        ("session.timeout.ms", client(45000), by_brokers(SESSION_KEY)),
+        ("heartbeat.interval.ms", client(3000), by_brokers(HEARTBEAT_KEY)),
         ("assignor", "partition.assignment.strategy" if back else assignor, assignor if back else default),
     )
-    racks, static = (
-        sum(one.rack.source == "subscription" for one in members),
-        sum(one.instance_id is not None for one in members),
+    changes = (
+        SettingChange(setting=name, now=new if back else old, then=old if back else new) for name, old, new in rows
     )
-    same = (
-        ("max.poll.interval.ms", "unknown: the client's own, which is the rebalance timeout"),
-        ("client.rack", f"{racks} of {len(members)} members send it"),
-        ("group.instance.id", f"{static} of {len(members)} members have one"),
-    )
-    return (
-        *(SettingChange(setting=name, now=new if back else old, then=old if back else new) for name, old, new in rows),
-        *(SettingChange(setting=name, now=now, then="the same") for name, now in same),
-    )
+    poll = client("300000; the rebalance timeout")
+    return (*changes, SettingChange(setting="max.poll.interval.ms", now=poll, then="the same"))
 
 
 def _offered(facts: MoveFacts) -> ServerAssignors:
@@ -334,7 +326,7 @@ def _steps(facts: MoveFacts) -> Iterator[MoveStep]:
     asks = not offered.preferred
     yield MoveStep(
         what="samerack's jar on every broker's class path, only then the line in its configuration (a broker does not "
-        "start without the class that it names); restart the brokers one by one",
+        "start without the class that it names); restart the brokers one by one. Skip it where brokers take no jars",
         lines=(LINE,),
         done=offered.installed,
     )
@@ -374,6 +366,6 @@ def way_back(group: str, bootstrap: str, *, back: bool) -> str:
     if back:
         return f"{command('move', group=group, bootstrap=bootstrap)} shows it"
     return (
-        "at any time group.protocol=classic, without group.remote.assignor, in one member after another: with the last "
-        f"one the group is classic again; {command('move', '--back', group=group, bootstrap=bootstrap)} shows the steps"
+        f"while {POLICY_KEY} is bidirectional: group.protocol=classic, without group.remote.assignor, in one member after "
+        f"another; with the last one the group is classic again. {command('move', '--back', group=group, bootstrap=bootstrap)} shows the steps"
     )
