@@ -363,9 +363,10 @@ def _roll(facts: MoveFacts, *options: str) -> Iterator[MoveStep]:
 
 def way_back(group: str, bootstrap: str, *, back: bool) -> str:
     """Return the way back from the move to the new protocol, or from that to the classic one."""
+    shown = command("move", *([] if back else ["--back"]), group=group, bootstrap=bootstrap)
     if back:
-        return f"{command('move', group=group, bootstrap=bootstrap)} shows it"
+        return f"{shown} shows it"
     return (
-        f"while {POLICY_KEY} is bidirectional: group.protocol=classic, without group.remote.assignor, in one member after "
-        f"another; with the last one the group is classic again. {command('move', '--back', group=group, bootstrap=bootstrap)} shows the steps"
+        f"while {POLICY_KEY} is bidirectional: group.protocol=classic, without group.remote.assignor, in one member "
+        f"after another; with the last one the group is classic again. {shown} shows the steps"
     )
