@@ -84,8 +84,12 @@ def _facts(where: AgentPlace, group: str, measuring: Measuring, wire: Wire) -> M
         AgentError: The group is not there, has no members or rebalances; or brokers do not answer.
     """
     measured, protocols = _measured(where, group, measuring, wire)
-    if measured is None or not protocols.members:
-        raise unknown_group(group, wire) if not protocols.kind else AgentError(f"group {group}: has no members")
+    if measured is None:
+        raise unknown_group(group, wire)
+    if not protocols.kind:
+        raise AgentError(f"group {group}: is of kind {measured.kind}; only groups of consumers move")
+    if not protocols.members:
+        raise AgentError(f"group {group}: has no members")
     if protocols.kind == "classic" and protocols.state != STABLE:
         raise AgentError(f"group {group}: is {protocols.state}; try again when its rebalance is over")
     brokers, unknown = ask_brokers(wire)

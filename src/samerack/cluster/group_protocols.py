@@ -17,7 +17,7 @@ from kio.schema.consumer_group_describe.v1.response import ConsumerGroupDescribe
 from kio.schema.types import GroupId
 
 from samerack.cluster.broker_assigned import KioRequest
-from samerack.cluster.broker_configs import ASSIGNORS_KEY, BROKER, describe_configs
+from samerack.cluster.broker_configs import ASSIGNORS_KEY, BROKER, MAX_SIZE_KEY, describe_configs
 from samerack.cluster.errors import error_class, error_text
 from samerack.cluster.group import view_group
 from samerack.cluster.group_questions import Coordinators, describe_groups
@@ -35,7 +35,7 @@ _BOUNDS: Final = tuple(
     key.replace("consumer.", f"consumer.{bound}.") for key in (SESSION_KEY, HEARTBEAT_KEY) for bound in ("min", "max")
 )
 _BROKER_KEYS: Final = (
-    *(POLICY_KEY, PROTOCOLS_KEY, CONSUMER_SIZE_KEY, ASSIGNORS_KEY, SESSION_KEY, HEARTBEAT_KEY),
+    *(POLICY_KEY, PROTOCOLS_KEY, CONSUMER_SIZE_KEY, MAX_SIZE_KEY, ASSIGNORS_KEY, SESSION_KEY, HEARTBEAT_KEY),
     *_BOUNDS,
 )
 GROUP: Final = 32

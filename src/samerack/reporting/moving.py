@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from samerack.assignors.evaluate import share_of_owners, share_without_racks
-from samerack.cluster.broker_configs import ASSIGNOR, ASSIGNORS_KEY, LINE, ServerAssignors, from_values
+from samerack.cluster.broker_configs import ASSIGNOR, ASSIGNORS_KEY, LINE, MAX_SIZE_KEY, ServerAssignors, from_values
 from samerack.cluster.group_protocols import (
     CONSUMER_SIZE_KEY,
     HEARTBEAT_KEY,
@@ -135,7 +135,7 @@ def move_of(facts: MoveFacts, *, back: bool) -> Move:
     group, kinds = facts.group, [one.new for one in facts.protocols.members]
     moved = group.kind != "consumer" if back else group.kind == "consumer" and all(kinds)
     by_bytes = group.problem is not None and group.problem.weights is not None
-    forbids = _policy(facts, back=back), *(() if back else (_of_brokers(facts), _of_members(facts)))
+    forbids = _limits(facts, back=back), *(() if back else (_of_brokers(facts), _of_members(facts)))
     return Move(
         group=group.group,
         to="classic" if back else "consumer",
@@ -188,7 +188,8 @@ def _shares(group: GroupTraffic) -> tuple[PlanShare, ...]:
     )
 
 
-def _policy(facts: MoveFacts, *, back: bool) -> Iterator[MoveObstacle]:
+def _limits(facts: MoveFacts, *, back: bool) -> Iterator[MoveObstacle]:
+    """Yield what brokers allow no group to do, or none of this size."""
     allowed = {"bidirectional", "downgrade" if back else "upgrade"}
     then = (
         "the group stays one of the brokers when its last member of the new protocol has left, and no agent can lead it"
@@ -200,6 +201,13 @@ def _policy(facts: MoveFacts, *, back: bool) -> Iterator[MoveObstacle]:
             yield MoveObstacle(
                 cause=f"{brokers}: {POLICY_KEY} is {value}: {then}",
                 cure=f"set {POLICY_KEY}=bidirectional {_ONE_BY_ONE}",
+            )
+    key, count = MAX_SIZE_KEY if back else CONSUMER_SIZE_KEY, len(facts.protocols.members) + facts.led
+    for value, brokers in facts.values(key).items():
+        if value.isdigit() and int(value) < count:
+            yield MoveObstacle(
+                cause=f"{brokers}: {key} is {value}, and the group has {count} members",
+                cure=f"raise {key} {_ONE_BY_ONE}",
             )
 
 
@@ -246,13 +254,6 @@ def _of_members(facts: MoveFacts) -> Iterator[MoveObstacle]:
             cause=f"{names} cannot be read, and brokers convert no such group: {unreadable[0].unreadable}",
             cure="end or repair these members",
         )
-    count = len(members) + facts.led
-    for value, brokers in facts.values(CONSUMER_SIZE_KEY).items():
-        if value.isdigit() and int(value) < count:
-            yield MoveObstacle(
-                cause=f"{brokers}: {CONSUMER_SIZE_KEY} is {value}, and the group has {count} members",
-                cure=f"raise {CONSUMER_SIZE_KEY} {_ONE_BY_ONE}",
-            )
     without: dict[str, list[str]] = {}
     for member in group.members if group.kind == "classic" else ():
         library = first_match(_WITHOUT, member.client_id)

@@ -10,7 +10,7 @@ import pytest
 
 from samerack.assignors.evaluate import evaluate, share_without_racks
 from samerack.assignors.problem import Problem
-from samerack.cluster.broker_configs import ASSIGNORS_KEY, CLASS, LINE
+from samerack.cluster.broker_configs import ASSIGNORS_KEY, CLASS, LINE, MAX_SIZE_KEY
 from samerack.cluster.group_protocols import (
     CONSUMER_SIZE_KEY,
     HEARTBEAT_KEY,
@@ -31,6 +31,7 @@ CONFIGS = {
     POLICY_KEY: "bidirectional",
     PROTOCOLS_KEY: "classic,consumer",
     CONSUMER_SIZE_KEY: "2147483647",
+    MAX_SIZE_KEY: "2147483647",
     ASSIGNORS_KEY: f"{CLASS},uniform,range",
     SESSION_KEY: "45000",
     HEARTBEAT_KEY: "5000",
@@ -164,7 +165,7 @@ def test_members_ask_for_the_assignor_only_where_it_is_not_the_brokers_first(
             "bidirectional",
         ),
         (broker(policy="DOWNGRADE"), "group.consumer.migration.policy is downgrade", "bidirectional"),
-        (broker(max_size="2"), "group.consumer.max.size is 2, and the group has 3 members", "raise"),
+        (broker(consumer_max_size="2"), "group.consumer.max.size is 2, and the group has 3 members", "raise"),
     ],
 )
 def test_one_broker_forbids_the_move(changed: BrokerProtocols, cause: str, cure: str) -> None:
@@ -267,6 +268,8 @@ def test_back_is_the_same_the_other_way() -> None:
     assert move_of(facts(), back=True).moved
     (obstacle,) = move_of(replace(there, brokers={1: broker(policy="upgrade")}), back=True).obstacles
     assert "the group stays one of the brokers" in obstacle.cause
+    (obstacle,) = move_of(replace(there, brokers={1: broker(group_max_size="2")}), back=True).obstacles
+    assert obstacle.cause == "broker 1: group.max.size is 2, and the group has 3 members"
 
 
 def test_a_converted_group_has_not_moved_while_a_member_is_classic() -> None:

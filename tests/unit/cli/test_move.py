@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -107,6 +108,7 @@ def test_a_group_that_has_moved_needs_nothing(run: Any) -> None:
     ("group", "members", "why"),
     [
         (None, ABSENT, "does not exist"),
+        (replace(FAR, kind="streams"), ABSENT, "is of kind streams; only groups of consumers move"),
         (FAR, GroupProtocols(kind="classic", state="Empty"), "has no members"),
         (FAR, GroupProtocols(kind="classic", state="PreparingRebalance", members=protocols().members), "try again"),
     ],
