@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from samerack.assignors.evaluate import share_of_owners
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import AgentPlace, Measuring, WindowOption, agent_says, measuring_group, place
 from samerack.cli.live_group import unknown_group
@@ -24,6 +23,7 @@ from samerack.common.console import Column, Console, table_of
 from samerack.common.errors import AgentError
 from samerack.common.records import LEADING
 from samerack.common.words import count, percent, plain
+from samerack.reporting.baseline import present_share
 from samerack.reporting.group_lag import lag_of_group
 from samerack.reporting.moving import Move, MoveFacts, move_of, way_back
 from samerack.reporting.roll import Roll, RollOutcome, RollState
@@ -192,9 +192,7 @@ def _follow(where: AgentPlace, group: str, measuring: Measuring, wire: Wire, rol
 
 
 def _state(group: GroupTraffic | None, protocols: GroupProtocols, before: float | None) -> RollState:
-    problem = group.problem if group is not None else None
-    rates = group.long_run_rates if group is not None and problem is not None and problem.weights is not None else None
-    share = share_of_owners(problem, problem.owner, rates) if problem is not None else None
+    share = present_share(group) if group is not None else None
     lag = lag_of_group(group) if group is not None else None
     kinds = [one.new for one in protocols.members]
     return RollState(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from samerack.assignors.evaluate import share_of_owners, share_without_racks
+from samerack.assignors.evaluate import share_without_racks
 from samerack.cluster.broker_configs import ASSIGNOR, ASSIGNORS_KEY, LINE, MAX_SIZE_KEY, ServerAssignors, from_values
 from samerack.cluster.group_protocols import (
     CONSUMER_SIZE_KEY,
@@ -26,7 +26,7 @@ from samerack.cluster.group_protocols import (
 from samerack.common.patterns import first_match
 from samerack.common.words import some
 from samerack.protocol.values import MAX_VERSION
-from samerack.reporting.baseline import server_share
+from samerack.reporting.baseline import present_share, server_share
 from samerack.reporting.server_assignment import JOIN_FOR_A_WHILE
 from samerack.settings.cures import command
 from samerack.traffic.snapshot import GroupTraffic
@@ -176,12 +176,10 @@ _STOP: Final[Mapping[bool, tuple[str, ...]]] = {
 
 
 def _shares(group: GroupTraffic) -> tuple[PlanShare, ...]:
-    problem, now, without = group.problem, None, None
-    if problem is not None and problem.members:
-        rates = group.long_run_rates if problem.weights is not None else None
-        now, without = share_of_owners(problem, problem.owner, rates), share_without_racks(problem, rates)
+    problem = group.problem
+    without = None if problem is None else share_without_racks(problem, group.long_run_rates)
     return (
-        PlanShare(plan="now", share=now),
+        PlanShare(plan="now", share=present_share(group)),
         PlanShare(plan="new protocol, uniform or range (expected of a balanced plan without racks)", share=without),
         PlanShare(plan="new protocol, samerack's assignor in the brokers", share=server_share(group)),
         PlanShare(plan="classic protocol, led by samerack's agent", share=group.shares.optimal),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
+import numpy as np
 import pytest
 
 from samerack.assignors.evaluate import evaluate, share_without_racks
@@ -303,15 +304,18 @@ def _mean(made: Problem) -> float:
 )
 def test_the_share_without_racks_is_the_mean_of_all_orders(made: Problem) -> None:
     """With replicas in two of three racks a third crosses, and not two thirds."""
-    assert share_without_racks(made) == pytest.approx(_mean(made))
+    assert share_without_racks(made, None) == pytest.approx(_mean(made))
 
 
 def test_the_share_without_racks_is_of_bytes_where_they_are_known() -> None:
     """A partition that only one rack can read near counts by what is read of it; without racks nothing is known."""
     made = problem(((A,), (A, B)), {"m1": A, "m2": B}, {"m1": (0,), "m2": (1,)})
-    assert share_without_racks(made) == pytest.approx(1 / 4)
-    assert share_without_racks(made, {("clicks", 0): 3.0, ("clicks", 1): 1.0}) == pytest.approx(3 / 8)
-    assert share_without_racks(problem(ROTATED, dict.fromkeys(SPREAD), RANGE)) is None
+    rates = {("clicks", 0): 3.0, ("clicks", 1): 1.0}
+    assert share_without_racks(made, rates) == pytest.approx(1 / 4)
+    heavy = replace(made, weights=np.array([4, 1], np.int64))
+    assert share_without_racks(heavy, rates) == pytest.approx(3 / 8)
+    assert share_without_racks(heavy, {}) == pytest.approx(1 / 4)
+    assert share_without_racks(problem(ROTATED, dict.fromkeys(SPREAD), RANGE), None) is None
     assert move_of(facts(weighed(FAR, (1.0,) * 6, (1,) * 6)), back=False).weighed_by == "bytes"
 
 
