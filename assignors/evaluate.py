@@ -122,6 +122,31 @@ def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) ->
     return known_crossing(problem, owner, row) / whole
 
 
+def share_without_racks(problem: Problem, rates: Rates | None) -> float | None:
+    """Return the cross-rack share to expect of assignors that know no racks; None if nothing is known.
+
+    Each subscriber of a partition is as likely to be its owner as any other, which holds for every assignor that orders
+    members by random ids. It is of bytes or counts as that of `share_of_owners`.
+
+    Complexity: O(P) for each rack of members with each subscription.
+    """
+    row = row_of(problem, rates) if rates is not None and problem.weights is not None else np.zeros(0)
+    if not row.any():
+        row = np.ones(len(problem.owner))
+    known, across = np.zeros(len(row)), np.zeros(len(row))
+    kinds = np.stack([problem.member_rack, problem.reads_any_replica, problem.subscription_of], axis=1)
+    _, first, counts = np.unique(kinds, axis=0, return_index=True, return_counts=True)
+    for at, times in zip(first.tolist(), counts.tolist(), strict=True):
+        reads = problem.subscriptions[problem.subscription_of[at]][problem.topic_of]
+        owner = np.where(reads, at, NOBODY).astype(np.int32)
+        is_known = known_mask(problem, owner)
+        known += times * is_known
+        across += times * (is_known & cross_rack_mask(problem, owner))
+    shared = known > 0
+    whole = float(row[shared].sum())
+    return float((row[shared] * across[shared] / known[shared]).sum()) / whole if whole else None
+
+
 def row_of(problem: Problem, rates: Rates) -> FloatArray:
     """Return [P] bytes per second of each partition."""
     numbers = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)

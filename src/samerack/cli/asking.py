@@ -152,9 +152,7 @@ def lag(where: AgentPlace, group: str, *, measure: bool) -> tuple[GroupLag | Non
         raise AgentError(
             f"group {group}: the agent at {where.url} has not seen it; give --bootstrap-servers to ask brokers for it"
         )
-    only = where.settings.traffic.model_copy(update={"groups": (exactly(group),)})
-    here = replace(where, settings=where.settings.model_copy(update={"traffic": only}))
-    with _measuring(here, _LAG_SECONDS) as measuring:
+    with measuring_group(where, group, _LAG_SECONDS) as measuring:
         measuring.measure()
         found = measuring.snapshot.groups
     bootstrap = where.settings.kafka["bootstrap.servers"]
@@ -245,6 +243,16 @@ def _measured_here(where: AgentPlace, answer: bytes | None) -> str:
     if answer:
         return f"measured by this command, because the agent at {where.url} observes another cluster"
     return "measured by this command"
+
+
+def measuring_group(where: AgentPlace, group: str, seconds: float) -> Measuring:
+    """Return a measurement of one group in windows of this length.
+
+    Raises:
+        SettingsError: No cluster is named.
+    """
+    only = where.settings.traffic.model_copy(update={"groups": (exactly(group),)})
+    return _measuring(replace(where, settings=where.settings.model_copy(update={"traffic": only})), seconds)
 
 
 def _measuring(where: AgentPlace, seconds: float, *, replication: bool = False) -> Measuring:

@@ -39,6 +39,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "cli.plan",
         "Show the current and the best assignment of a live group: cross-rack partitions and moves, per member.",
     ),
+    "move": Command(
+        "cli.move",
+        "Show how a group moves to the new protocol (KIP-848) or back: what forbids it, what changes, each step.",
+    ),
     "run": Command(
         "cli.run",
         "Watch the cluster, lead groups and rebalance them when racks make it worthwhile. Stops on SIGTERM or Ctrl-C.",

@@ -155,7 +155,7 @@ class BrokerVersions:
                 log.debug("versions-unknown", broker=answer.question.broker, error=one_line(answer.error))
                 return False
             ranges.append({one.api_key: (one.min_version, one.max_version) for one in answer.response.api_keys})
-        found = versions_of([(_release(one), one) for one in ranges])
+        found = versions_of([(release_of(one), one) for one in ranges])
         if found != self.found:
             self.found = found
             _tell(found)
@@ -168,7 +168,8 @@ def versions_question(broker: int) -> Question:
     return Question(broker=broker, request=request)
 
 
-def _release(ranges: Ranges) -> str:
+def release_of(ranges: Ranges) -> str:
+    """Return the release of a broker with these versions, as `4.1`: the newest that is known here, if it is newer."""
     return ".".join(map(str, infer_broker_version_from_api_versions(dict(ranges))))
 
 

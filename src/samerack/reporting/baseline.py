@@ -83,6 +83,12 @@ def seen_share(events: Iterable[Event], assignor: str) -> float | None:
     return seen
 
 
+def present_share(group: GroupTraffic) -> float | None:
+    """Return the cross-rack share now, by what its plans are weighed by; None if it is not known."""
+    problem = group.problem
+    return None if problem is None else _share_of(group, problem, lambda: problem.owner)
+
+
 def server_share(group: GroupTraffic) -> float | None:
     """Return the cross-rack share under samerack's assignor in the brokers (KIP-848); None if there is no plan."""
     problem = group.problem

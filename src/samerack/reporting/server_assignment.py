@@ -26,7 +26,7 @@ _LATE: Final = (
     "assignment only when something in the group changes, so "
 )
 _RESTART: Final = "restart one member without group.instance.id"
-_JOIN_FOR_A_WHILE: Final = (
+JOIN_FOR_A_WHILE: Final = (
     "start another consumer in it without group.instance.id, and stop it after ten seconds: brokers give a returning "
     "static member what it had"
 )
@@ -76,7 +76,7 @@ def missing_change(present: float | None, share: float | None, *, static: bool) 
     """
     if present is None or share is None or present - share <= MIN_SHARE:
         return ""
-    return _JOIN_FOR_A_WHILE if static else _RESTART
+    return JOIN_FOR_A_WHILE if static else _RESTART
 
 
 def server_assignment(

@@ -203,14 +203,14 @@ def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
     assert f"No such command '{name}'. Did you mean '{meant}'" in " ".join(err.replace("│", " ").split())
 
 
-def test_there_are_22_commands() -> None:
+def test_there_are_23_commands() -> None:
     """A command more is an option less of another one, or a reason to change this number."""
     leaves = list(COMMANDS)
     for name in ("streams", "pipeline"):
         leaves.remove(name)
         _, out, _ = run(name, "--help")
         leaves += re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)
-    assert len(leaves) == 22, leaves
+    assert len(leaves) == 23, leaves
 
 
 def test_a_taken_port_is_exit_code_1() -> None:
