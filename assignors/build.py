@@ -247,21 +247,22 @@ def assemble(
         subscriptions=subscriptions,
         owner=owner,
         loads=loads,
-        capacity=_capacities(ordered),
+        capacity=_capacities(ordered, by_load=loads is not None),
         max_partitions=_limits(ordered),
         contested=contested if contested.any() else None,
     )
 
 
-def _capacities(members: Sequence[MemberInput]) -> FloatArray | None:
-    """Return [M] the members' capacities; None where all are equal."""
+def _capacities(members: Sequence[MemberInput], *, by_load: bool) -> FloatArray | None:
+    """Return [M] the members' capacities; None where all are equal, and loads are not measured by them."""
     for member in members:
         if not 0 < member.capacity <= MAX_CAPACITY:
             raise AssignmentError(
                 f"member {member.id!r}: capacity is {member.capacity}; expected above 0, at most {MAX_CAPACITY:g}"
             )
     found = np.array([member.capacity for member in members], np.float64)
-    return found if len(found) and (found != found[0]).any() else None
+    alike = 1.0 if by_load else found[:1]
+    return found if (found != alike).any() else None
 
 
 def _limits(members: Sequence[MemberInput]) -> Int64Array | None:

@@ -11,7 +11,7 @@ import pytest
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.load import exact
 from samerack.assignors.consumer.load.bound import lower_bound
-from samerack.assignors.consumer.load.plan import loads_above_least, place_by_load
+from samerack.assignors.consumer.load.plan import greatest_loads, loads_above_least, place_by_load
 from samerack.assignors.consumer.load.units import LoadUnits, greatest, rank
 from samerack.assignors.consumer.optimal import Options, assign
 from samerack.assignors.problem import NOBODY, AssignmentError, Problem
@@ -67,6 +67,16 @@ def test_members_get_load_by_their_capacities_and_limits() -> None:
     )
     counts = np.bincount(assign(problem, Options(balance_tolerance=0.0)), minlength=4)
     assert counts.tolist() == [2, 14, 7, 7]
+
+
+def test_loads_are_relative_to_capacities_that_are_equal_too() -> None:
+    """A limit of relative load would be one of bytes otherwise."""
+    members = [MemberInput(id=f"m{number}", topics=("t",), capacity=100.0) for number in range(2)]
+    problem = build_problem(topics={"t": [["a"]] * 4}, members=members, loads={"t": [30, 30, 30, 10]})
+    owner = np.array([0, 0, 1, 1], np.int32)
+    assert greatest_loads(problem, owner) == pytest.approx((0.6,))
+    by_counts = build_problem(topics={"t": [["a"]] * 4}, members=members)
+    assert by_counts.capacity is None
 
 
 def test_a_hot_partition_is_alone_on_its_member() -> None:
