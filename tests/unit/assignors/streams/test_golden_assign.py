@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samerack.offline.streams import ASSIGN, answer_line
+from tests.streams_lines import ASSIGN, answer_line
 from tests.unit.golden import golden
 
 LINES = golden("streams-assign")
