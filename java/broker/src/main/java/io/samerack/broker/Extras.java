@@ -2,7 +2,8 @@ package io.samerack.broker;
 
 /**
  * Spreads the additional bundles of all leagues over members as evenly as subscriptions allow, a member getting at most
- * one of each league. Even are these bundles, or loads: then what members have anyway counts too. As in {@link SkewedLoads}, node prices say what all such spreads share.
+ * one of each league. Even are these bundles, or loads: then what members have anyway counts too. As in
+ * {@link SkewedLoads}, node prices say what all such spreads share.
  */
 final class Extras {
     /** What a league and a subscription have in common. */
@@ -55,7 +56,8 @@ final class Extras {
         int[] level = new int[subscriptions];
         int[] arc = new int[subscriptions];
         for (int subscription = 0; subscription < subscriptions; subscription++) {
-            arc[subscription] = network.arc(node + subscription, sink, kinds.members[subscription], costOf(load[subscription]));
+            arc[subscription] = network.arc(
+                    node + subscription, sink, kinds.members[subscription], costOf(load[subscription]));
         }
         int sent = network.send(source, sink, () -> {
             steps.take(subscriptions);

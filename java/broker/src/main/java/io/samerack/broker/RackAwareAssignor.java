@@ -31,15 +31,16 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
  * are ignored.
  *
  * <p>Properties, in the broker's file: {@value Settings#OBJECTIVES} ({@code balance,racks,moves} unless it is
- * {@code balance,moves,racks}, {@code racks,balance,moves} or {@code spread,balance,racks,moves}), {@value Settings#MAX_SKEW}, {@value
- * Settings#KEEP_COPARTITIONED}, {@value Settings#MAX_PARTITIONS} (no member has more than its limit), {@value
- * Settings#MAX_STEPS} and {@value Settings#NAME}. A wrong value is logged and its default is used, as it must not stop a
- * broker; only a wrong name does.
+ * {@code balance,moves,racks}, {@code racks,balance,moves} or {@code spread,balance,racks,moves}), {@value
+ * Settings#MAX_SKEW}, {@value Settings#KEEP_COPARTITIONED}, {@value Settings#MAX_PARTITIONS} (no member has more than its
+ * limit), {@value Settings#MAX_STEPS} and {@value Settings#NAME}. A wrong value is logged and its default is used, as it
+ * must not stop a broker; only a wrong name does.
  *
  * <p>The assignor runs in the group coordinator: it does no I/O, starts no thread and keeps nothing between calls but
  * counts, which {@link AssignorMetricsMBean} shows. So threads may call it at once for different groups, and drop what
- * comes too late (KIP-1263). An interrupted thread gets its plan all the same, and stays interrupted. An exact plan that takes too many steps, fails or does not pass its
- * check is replaced by a plain one, balanced and sticky; each cause is logged once and counted.
+ * comes too late (KIP-1263). An interrupted thread gets its plan all the same, and stays interrupted. An exact plan that
+ * takes too many steps, fails or does not pass its check is replaced by a plain one, balanced and sticky; each cause is
+ * logged once and counted.
  */
 public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor, Configurable {
     private final AssignorMetrics metrics = AssignorMetrics.OF_BROKER;
