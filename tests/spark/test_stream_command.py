@@ -66,7 +66,7 @@ def test_a_topic_that_is_left_out_is_read_when_it_comes(spark: SparkSession, boo
     source = Source(bootstrap=bootstrap, traffic=f"traffic-{name}", states=f"states-{name}")
     with Admin(bootstrap) as admin:
         admin.create_topic(source.traffic, [[1]])
-        kafka, settings = {"bootstrap.servers": bootstrap}, PipelineSettings(**source.flags())
+        kafka, settings = {"bootstrap.servers": bootstrap}, PipelineSettings.model_validate(source.flags())
         assert [line for line in check_topics(kafka, settings) if f"topic {source.states} does not exist" in line]
         read_to_the_end(spark, source, tmp_path)
         for topic in (source.states, f"{source.states}.more"):

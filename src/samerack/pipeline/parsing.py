@@ -203,7 +203,7 @@ def _reason(settings: PipelineSettings) -> Column:
 def quarantined(records: DataFrame) -> DataFrame:
     """Return the bad ones among parsed records, as rows of the table."""
     bad = records.where(F.col("wrong").isNotNull()).withColumnRenamed("wrong", "reason")
-    return bad.withColumn("at", F.col("seen")).select(*QUARANTINE.names)
+    return bad.withColumns({"at": F.col("seen"), "records": F.lit(1).cast("long")}).select(*QUARANTINE.names)
 
 
 def _not_a_record() -> _Rules:

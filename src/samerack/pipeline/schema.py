@@ -31,6 +31,9 @@ from pyspark.sql.types import (
 KEPT_BYTES: Final = 65_536
 """How much is kept of a bad record; its topic, partition and offset identify the rest."""
 
+BAD_A_DAY: Final = 100_000
+"""How many bad records of a day are kept; the others are counted. A flood of them would fill the disk."""
+
 FULL: Final = 2**62 - 1
 """Upper limit of a sum of bytes or records, about 4.6 * 10^18. The sum of two such still fits into 64 bits."""
 
@@ -183,12 +186,18 @@ GROUP_STATES: Final = _table(
 
 QUARANTINE: Final = _table(
     ("reason", TEXT, "What is wrong."),
-    ("raw", BinaryType(), f"The record's first {KEPT_BYTES} bytes."),
+    ("raw", BinaryType(), f"The record's first {KEPT_BYTES} bytes; null where there are none."),
     ("topic", TEXT, "Topic in Kafka."),
     ("partition", INDEX, "Partition in Kafka."),
     ("offset", COUNT, "Offset in Kafka."),
     ("at", TimestampType(), "When the stream read it."),
     _DAY,
+    (
+        "records",
+        COUNT,
+        f"How many records the row stands for: 1, or null in rows of older versions; beyond {BAD_A_DAY} of a day, all "
+        "those of a batch, without `raw` and place.",
+    ),
 )
 """One row for each bad record."""
 

@@ -18,20 +18,19 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported in fact
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from samerack.auth.identities import AWS_MSK_IAM
 from samerack.auth.kafka_config import for_librdkafka, secrets_of
 from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline import tables
-from samerack.pipeline.parsing import BAD, NEEDED_BEFORE, SAMPLE, STATE, by_minute, once, parsed, quarantined, states
+from samerack.pipeline.batches import write
+from samerack.pipeline.parsing import BAD, NEEDED_BEFORE, SAMPLE, STATE, once, parsed
 from samerack.settings.all_settings import Settings
 from samerack.settings.pipeline import PipelineSettings
 
 _WAIT_SECONDS: Final = 0.2
-_MINUTE: Final = "yyyy-MM-dd HH:mm"
 _QUERY: Final = "sql.streaming.queryId"
 
 _SAME: Final = frozenset(
@@ -110,45 +109,17 @@ class Writer:
         spark = records.sparkSession
         records = records.drop(*NEEDED_BEFORE).persist()
         try:
-            found = _found(records)
             stream = str(spark.sparkContext.getLocalProperty(_QUERY))
             if not self._has_taken:
                 tables.take(spark, self._settings, stream)
                 self._has_taken = True
-            with tables.transaction(spark, writer=tables.writer_of(stream), number=number):
-                if SAMPLE in found:
-                    tables.add(by_minute(records), self._settings, within=_within(found[SAMPLE]))
-                if STATE in found:
-                    tables.append(states(records), self._settings, "group_states")
-                if BAD in found:
-                    tables.append(quarantined(records), self._settings, "quarantine")
-            self._counts[number] = {sort: sum(row["count"] for row in rows) for sort, rows in found.items()}
+            self._counts[number] = write(records, self._settings, writer=tables.writer_of(stream), number=number)
         finally:
             records.unpersist()
 
     def counts(self, number: int) -> Mapping[str, int]:
         """Return and forget the number of records of a batch by sort."""
         return self._counts.pop(number, {})
-
-
-def _found(records: DataFrame) -> dict[str, list[Row]]:
-    """Return for each sort in a batch one row a day: count, first and last minute as text in the session's zone."""
-    ends = (F.date_format(end("moment"), _MINUTE).alias(name) for name, end in (("first", F.min), ("last", F.max)))
-    sums = (F.count(F.lit(1)).alias("count"), *ends)
-    found: dict[str, list[Row]] = {}
-    for row in records.groupBy("sort", "day").agg(*sums).collect():
-        found.setdefault(row["sort"], []).append(row)
-    return found
-
-
-def _within(days: Iterable[Row]) -> str:
-    """Return a condition on the rows of `traffic_by_minute` to read: a late record must not cause a full read."""
-    parts = (
-        f"(kept.day = DATE'{row['day']}' AND kept.minute BETWEEN TIMESTAMP'{row['first']}' "
-        f"AND TIMESTAMP'{row['last']}')"
-        for row in days
-    )
-    return f"({' OR '.join(parts)})"
 
 
 def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end: bool) -> StreamingQuery:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -155,7 +155,7 @@ def take(spark: SparkSession, settings: PipelineSettings, stream: str) -> None:
         _check_owner(settings, name, first, stream)
 
     def own(name: str, owner: str) -> None:
-        spark.sql(f"ALTER TABLE delta.`{location(settings, name)}` SET TBLPROPERTIES ('{_OWNER}' = '{owner}')")
+        set_property(spark, settings, name, _OWNER, owner)
 
     for name in TABLES:
         patiently(partial(take_one, name))
@@ -163,15 +163,25 @@ def take(spark: SparkSession, settings: PipelineSettings, stream: str) -> None:
 
 def _owner(spark: SparkSession, settings: PipelineSettings, name: str) -> str:
     """Return the id of the stream that writes a table; empty if none has."""
-    properties = opened(spark, settings, name).detail().select("properties").collect()[0]["properties"]
-    return str((properties or {}).get(_OWNER, ""))
+    return properties(spark, settings, name).get(_OWNER, "")
+
+
+def properties(spark: SparkSession, settings: PipelineSettings, name: str) -> Mapping[str, str]:
+    """Return the properties of a table."""
+    return opened(spark, settings, name).detail().select("properties").collect()[0]["properties"] or {}
+
+
+def set_property(spark: SparkSession, settings: PipelineSettings, name: str, key: str, text: str | None) -> None:
+    """Set a property of a table; None removes it."""
+    change = f"UNSET TBLPROPERTIES IF EXISTS ('{key}')" if text is None else f"SET TBLPROPERTIES ('{key}' = '{text}')"
+    spark.sql(f"ALTER TABLE delta.`{location(settings, name)}` {change}")
 
 
 def _first_owner(spark: SparkSession, settings: PipelineSettings, name: str, *, since: int) -> str:
     """Return the id of the first stream that was recorded in a table after a version."""
     commits = opened(spark, settings, name).history().where(F.col("version") > since).orderBy("version")
-    properties = (json.loads((row["operationParameters"] or {}).get("properties", "{}")) for row in commits.collect())
-    return next(str(found[_OWNER]) for found in properties if _OWNER in found)
+    changes = (json.loads((row["operationParameters"] or {}).get("properties", "{}")) for row in commits.collect())
+    return next(str(found[_OWNER]) for found in changes if _OWNER in found)
 
 
 def _check_owner(settings: PipelineSettings, name: str, owner: str, stream: str) -> None:
@@ -194,14 +204,15 @@ def writer_of(stream: str) -> str:
     return f"samerack/{stream}"
 
 
-def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFrame:
-    """Return the current rows of a table; columns that an older version lacks are null.
+def read(spark: SparkSession, settings: PipelineSettings, name: str, *, version: int | None = None) -> DataFrame:
+    """Return the rows of a table, those that it has now or had in a version; columns that it lacks are null.
 
     Raises:
         AgentError: It does not exist or cannot be read.
     """
     with _explained(settings, name, "read"):
-        rows = spark.read.format("delta").load(location(settings, name))
+        at = {} if version is None else {"versionAsOf": str(version)}
+        rows = spark.read.format("delta").options(**at).load(location(settings, name))
     lacking = [column for column in TABLES[name].fields if column.name not in rows.columns]
     return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in lacking})
 

@@ -27,7 +27,7 @@ def test_without_pyspark_the_cure_is_reported(monkeypatch: pytest.MonkeyPatch, c
 def test_a_spark_that_is_too_old_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line names its version, the oldest that works and how to get it, with exit code 2."""
     monkeypatch.setattr(spark, "find_spec", lambda name: name)
-    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="3.5.9"))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="3.5.9"))
     done = CliRunner().invoke(app, ["stream"])
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()

@@ -57,4 +57,4 @@ def test_jars_of_another_spark_are_one_error() -> None:
     """Delta's classes cannot be loaded then; the error names the page that lists the versions."""
     words = r"jars .* of this Spark \(io\.delta\..*\): docs/pipeline\.md lists"
     with pytest.raises(AgentError, match=words), tables._explained(PipelineSettings(), "quarantine", "made"):
-        raise Py4JError("io.delta.tables.DeltaTable does not exist in the JVM")
+        raise Py4JError("io.delta.tables.DeltaTable does not exist in the JVM")  # type: ignore[no-untyped-call]

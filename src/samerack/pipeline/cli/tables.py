@@ -26,6 +26,13 @@ def stream(
     bootstrap: BootstrapOption = None,
     *,
     once: Annotated[bool, typer.Option("--once", help="Process what is in Kafka now, then stop.")] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="First count the records in quarantine that are good by now: after an update, or other settings.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON for each batch on standard output.")
     ] = False,
@@ -39,7 +46,7 @@ def stream(
     Begin with: samerack pipeline stream --once -b HOST:PORT -s pipeline.tables=FOLDER
     """
     need_spark()
-    from samerack.pipeline import session, stream  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import batches, session, stream  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     settings = settings_from(config, bootstrap, assignments)
     stream.source_options(settings.kafka)  # an error in the settings is reported before Java starts
@@ -58,6 +65,9 @@ def stream(
 
         for number in (signal.SIGTERM, signal.SIGINT):  # after the session, which sets a handler of its own
             signal.signal(number, on_signal)
+        if again:
+            counted, left = batches.again(spark, settings.pipeline)
+            typer.echo(f"quarantine: {counted:,} records are good now and count, {left:,} rows stay", err=True)
         writer = stream.Writer(settings.pipeline)
         query = stream.start(spark, settings, writer, to_the_end=once)
         where = f"{settings.kafka['bootstrap.servers']} -> {settings.pipeline.tables}"

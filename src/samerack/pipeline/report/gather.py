@@ -335,12 +335,14 @@ def _trend(group_days: DataFrame, compared: DaySpans, top: int) -> Trend:
 
 def _bad(quarantine: DataFrame) -> tuple[Bad, ...]:
     """Return counts of bad records, the most frequent reasons first, the rest in one: reasons may contain values."""
-    counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
+    number = F.sum(F.coalesce("records", F.lit(1))).alias("records")
+    counted = quarantine.groupBy("reason").agg(number)
     first = counted.orderBy(F.desc("records"), "reason").limit(_MAX_REASONS + 1).collect()
     shown = tuple(_value_of(Bad, row) for row in first[:_MAX_REASONS])
     if len(first) == len(shown):
         return shown
-    return (*shown, Bad(reason="other reasons", records=quarantine.count() - sum(one.records for one in shown)))
+    others = quarantine.agg(number).collect()[0]["records"] - sum(one.records for one in shown)
+    return (*shown, Bad(reason="other reasons", records=others))
 
 
 def _failed(parts: DataFrame) -> tuple[int, str]:
