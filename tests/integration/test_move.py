@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.commands import SAMERACK, samerack, samerack_json
-from lab.sandbox.errors import SandboxError
 from lab.sandbox.jvm import BROKER_VERSION
 from tests.integration.new_protocol import assignor, join
 from tests.integration.scenario import INTERLEAVED, A, Scenario
 
 pytestmark = pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
+_ALIKE: Final = 0.05
+"""Shares may be of bytes, of which partitions have not quite the same."""
 
 
 def _options(scenario: Scenario, *options: str) -> tuple[str, ...]:
@@ -83,8 +84,8 @@ def test_a_classic_group_moves_and_comes_back(scenario: Scenario, client: str, s
     answer = _move(scenario)
     assert (answer["obstacles"], answer["moved"], answer["classic_members"]) == ([], False, 3)
     now, without, near, led = (one["share"] for one in answer["shares"])
-    assert now == pytest.approx(scenario.cross_rack() / len(INTERLEAVED))
-    assert (without, near, led) == (pytest.approx(2 / 3), 0.0, 0.0)
+    assert now == pytest.approx(scenario.cross_rack() / len(INTERLEAVED), abs=_ALIKE)
+    assert (without, near, led) == (pytest.approx(2 / 3, abs=_ALIKE), 0.0, 0.0)
     then = _settings(answer)
     assert then["session.timeout.ms"].startswith("45000 (group.consumer.session.timeout.ms); 45000 to 60000")
     assert then["heartbeat.interval.ms"].startswith("1000 (group.consumer.heartbeat.interval.ms); 1000 to ")
@@ -98,10 +99,12 @@ def test_a_classic_group_moves_and_comes_back(scenario: Scenario, client: str, s
     *_, last = seen = watch.lines()
     assert (last["outcome"], last["new_members"], last["classic_members"]) == ("done", 3, 0)
     assert any(one["classic_members"] and one["new_members"] for one in seen)
-    assert (last["share_before"], last["share"]) == (pytest.approx(now), 0.0)
+    assert last["share_before"] == pytest.approx(now, abs=_ALIKE)
     assert assignor(scenario) == "samerack"
+    scenario.wait_settled(cross_rack=0)
     answer = _move(scenario)
     assert (answer["moved"], answer["new_members"], answer["steps"]) == (True, 3, [])
+    assert answer["shares"][0]["share"] == 0.0
 
     answer = _move(scenario, "--back")
     assert (answer["to"], answer["obstacles"]) == ("classic", [])
@@ -168,8 +171,7 @@ def test_a_member_that_does_not_come_back_ends_the_watch(
     ] in texts
     with _watched(scenario, tmp_path, "--patience", "10") as watch:
         scenario.leave(scenario.participants[-1])
-        with suppress(SandboxError):
-            join(scenario, "confluent", A, **left)
+        join(scenario, "confluent", A, **left)
         assert watch.ends() == 1
     last = watch.lines()[-1]
     assert (last["outcome"], last["new_members"]) == ("went wrong", 0)
