@@ -142,6 +142,7 @@ class ElectionResults(LeadershipState):
         self.refused = ""
         """Why this agent cannot take part, so that it acts as if alone; "" while it can."""
         self._displaced = False
+        self.elections = 0
         self._listening = Lock()
         self._listeners: tuple[Callable[[], None], ...] = ()
 
@@ -245,6 +246,7 @@ class ElectionResults(LeadershipState):
         self._verdict, self._elected_as, self._offered = verdict, member_id, offered
         self._reader.follow(active=bool(verdict.active))
         self._merge_racks()
+        self.elections += 1
         log.info(
             "elected", term=verdict.term, agents=verdict.agents, active=sorted(verdict.active), hosts=len(self.racks)
         )

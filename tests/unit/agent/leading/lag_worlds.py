@@ -15,7 +15,7 @@ import numpy as np
 
 from samerack.agent.policy import Action, GroupCondition, PolicyState, decide, fresh
 from samerack.agent.policy.lag_guard import LagGuard
-from samerack.assignors.problem import NOBODY, FloatArray, Int32Array
+from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.common.weights import FULL_LOAD, GroupWeights
@@ -130,7 +130,7 @@ class _Day:
         self._paces = Paces()
         self._policy: PolicyState = fresh(PolicyRules(), 0.0)
         self._members_of: tuple[Int32Array, tuple[ObservedMember, ...]] | None = None
-        self._best: dict[bool, FloatArray] = {}
+        self._best: dict[bool, BoolArray] = {}
         self.owner: Int32Array = np.full(PARTITIONS, NOBODY, np.int32)
         self.owner = self._planned(None).final
         self._planned_for: tuple[object, object] = (None, None)
@@ -238,7 +238,7 @@ class _Day:
         ages: FloatArray = np.maximum(0.0, self.now - np.interp(position, self._produced, self._times))
         return ages
 
-    def least(self) -> FloatArray:
+    def least(self) -> BoolArray:
         """Return [P] whether each partition is read near in the plan made in full knowledge of what members can read.
 
         It is the plan without a guard as long as each of its members can read its load at the day's peak.
@@ -254,7 +254,7 @@ class _Day:
             if (np.bincount(owner, weights=peak, minlength=MEMBERS) > strong).any():
                 loads = loads_of({("t", number): min(rate, FULL_LOAD) * _BYTES for number, rate in enumerate(peak)})
                 capacities = {name: strength * _BYTES for name, strength in zip(_NAMES, strong.tolist(), strict=True)}
-                owner = self._planned(GroupWeights(self._weights, loads, capacities)).final
+                owner = self._planned(GroupWeights(self._weights or {}, loads, capacities)).final
             self._best[slow] = self.near[np.arange(PARTITIONS), owner]
         return self._best[slow]
 

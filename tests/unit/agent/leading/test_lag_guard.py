@@ -261,11 +261,16 @@ def test_no_member_stays_behind(seed: int) -> None:
 @pytest.mark.extended
 @pytest.mark.parametrize("part", range(10))
 def test_no_member_stays_behind_in_random_worlds(part: int) -> None:
-    """Commits every ten minutes show a slow member after two of them; over all worlds 99 % of the time hold too."""
-    late = allowed = 0.0
+    """Commits every ten minutes show a slow member after two of them; over all worlds 99 % of the time hold too.
+
+    What crosses racks is within 5 % of what would if all that happens were known before.
+    """
+    late = allowed = across = least = 0.0
     for seed in range(100 + 20 * part, 100 + 20 * part + effort.of(20, minimum=2)):
         world = drawn(seed)
         seen = live_through(world)
         _check(seen, even=world.is_even, part=0.03)
         late, allowed = late + seen.late, allowed + seen.allowed
+        across, least = across + seen.across, least + seen.least
     assert late <= 0.01 * allowed
+    assert across <= 1.05 * least
