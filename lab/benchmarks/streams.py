@@ -19,8 +19,8 @@ from samerack.agent.streams.context import PlanContext
 from samerack.agent.streams.worker import plan, warm_up
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.application import LATEST_OFFSET
+from samerack.offline.streams import OPTIMIZE, answer_line
 from tests.parity.peer import Peer
-from tests.streams_lines import OPTIMIZE, answer_line
 
 if TYPE_CHECKING:
     from tests.streams_http import Endpoint
@@ -63,7 +63,7 @@ def _beside(peer: Peer, tasks: int, clients: int, strategy: str) -> Found:
 
 
 def _question(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
-    """Return one application in the format of `tests.streams_lines`."""
+    """Return one application in the format of `samerack assign --lines`."""
     rng = random.Random(tasks * clients)  # noqa: S311 - repeatable, not secret
     racks = [f"r{number}" for number in range(len(_RACKS))]
     names = [f"c{number}" for number in range(clients)]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from samerack.offline.streams import ASSIGN, answer_line
 from tests.parity.streams_cases import deployed_case, digest, figures, random_case
-from tests.streams_lines import ASSIGN, answer_line
 
 RECORDED = Path(__file__).parents[1] / "data" / "golden"
 KAFKAS: dict[str, str] = json.loads((RECORDED / "streams-assign-random.json").read_text(encoding="utf-8"))

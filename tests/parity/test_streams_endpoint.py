@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from lab.sandbox.jvm import own_jar
+from samerack.offline.streams import ASSIGN, answer_line
 from tests import effort
 from tests.parity.peer import Peer
 from tests.parity.streams_cases import digest, random_case
 from tests.parity.test_streams_assign import KAFKAS
 from tests.streams_http import Endpoint, endpoint, question_of
-from tests.streams_lines import ASSIGN, answer_line
 
 UNKNOWN = -3
 """The lag of a task where Kafka Streams could not fetch the end offsets of changelogs."""

@@ -10,10 +10,10 @@ import pytest
 from samerack.assignors.streams.application import task_id
 from samerack.assignors.streams.assignment import TaskType, assignment_of
 from samerack.assignors.streams.evaluate import TaskCost, bill
+from samerack.offline.streams import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
 from samerack.offline.streams_json import Application, StreamsQuestion
 from tests import effort
 from tests.parity.peer import Peer
-from tests.streams_lines import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
 from tests.unit.assignors.streams.questions import optimize_question, standby_question
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import binascii
 import json
 from collections import Counter
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.problem import Problem
-from samerack.offline.json_input import QuestionError
+from samerack.offline.json_lines import QuestionError
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.protocol import sticky
 from samerack.protocol.consumer import GENERATION_SINCE, RACK_SINCE
@@ -59,6 +59,7 @@ class MemberPart(QuestionPart):
     generation: Int32 = -1
     subscription_generation: Int32 | None = None
     user_data: str | None = None
+    send_owned: bool = False
     locality: Locality | None = None
     capacity: float = 1.0
     max_partitions: int | None = None
@@ -88,6 +89,9 @@ class AssignQuestion(QuestionPart):
     max_skew: int = Field(default=0, ge=0)
     deadline_seconds: float = Field(default=DEADLINE_SECONDS, gt=0)
     cooperative: bool = False
+    repeat: int = Field(default=1, ge=1, le=10_000)
+    cmd: str | None = None
+    case: Any = None
 
 
 def parse(data: bytes | str, *, known_keys_only: bool = False) -> AssignQuestion:

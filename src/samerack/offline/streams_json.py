@@ -1,8 +1,11 @@
-"""Streams questions as JSON: what one may hold, and the application that it describes."""
+"""Streams questions as JSON: what one may hold, and the application that it describes.
+
+The format is the one in which assignors of several languages can be compared line by line.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -21,7 +24,7 @@ from samerack.assignors.streams.application import (
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
 from samerack.assignors.streams.optimize import RackAwareOptimizationParams
 from samerack.offline.assign_json import QuestionPart, read
-from samerack.offline.json_input import QuestionError
+from samerack.offline.json_lines import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,6 +71,7 @@ class StreamsQuestion(QuestionPart):
     tasks: list[Task]
     assignment: dict[str, list[str]] = Field(default_factory=dict)
     standby: dict[str, list[str]] = Field(default_factory=dict)
+    kind: Literal["active", "standby"] = "active"
     strategy: str = "none"
     traffic_cost: int | None = None
     non_overlap_cost: int | None = None
@@ -86,6 +90,10 @@ class StreamsQuestion(QuestionPart):
     rack_aware_assignment_tags: list[str] | None = None
     now_ms: int = 0
     compatible: bool = False
+    order: Literal["sorted", "hash"] = "sorted"
+    repeat: int = Field(default=1, ge=1)
+    cmd: str | None = None
+    case: Any = None
 
 
 def parse(data: bytes | str, *, known_keys_only: bool = False) -> StreamsQuestion:

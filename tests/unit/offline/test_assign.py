@@ -1,4 +1,4 @@
-"""`samerack assign` answers with a table for people and with JSON for programs."""
+"""`samerack assign` answers with a table for people and line by line for programs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ def run(*arguments: str, given: str | bytes | None = None) -> Result:
 
 
 def answers(*questions: object) -> list[dict[str, Any]]:
-    """The answers to these questions."""
-    results = [run("-", "--json", given=json.dumps(question)) for question in questions]
-    assert [result.exit_code for result in results] == [0] * len(results)
-    return [json.loads(result.stdout) for result in results]
+    """The answers to these lines; a string is sent unchanged."""
+    lines = [question if isinstance(question, str) else json.dumps(question) for question in questions]
+    result = run("--lines", given="\n".join(lines) + "\n")
+    assert result.exit_code == 0
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def member(number: int, **changes: object) -> dict[str, Any]:
@@ -52,15 +53,16 @@ def member(number: int, **changes: object) -> dict[str, Any]:
     return GROUP | {"members": members}
 
 
-def test_an_answer_is_whole() -> None:
-    """The answer has the assignment, what crosses racks and of how much that is known, moves and time."""
-    (answer,) = answers(GROUP)
+def test_answer_to_a_line() -> None:
+    """The answer has the assignment, what crosses racks and of how much that is known, moves, time, and the case."""
+    (answer,) = answers(GROUP | {"case": {"any": 1}})
     assert answer.pop("nanos") > 0
     assert answer == {
         "assignment": {"m1": [["t", 0], ["t", 3]], "m2": [["t", 1], ["t", 2]]},
         "cross_rack": 0,
         "known": 4,
         "moved": 0,
+        "case": {"any": 1},
     }
 
 
@@ -152,8 +154,14 @@ def test_generation_decides_between_claims() -> None:
     assert overridden["assignment"]["m2"] == [["t", 0]]
 
 
+def test_repeat_runs_again() -> None:
+    """`repeat` gives the median time of the later half of its runs, and changes nothing else."""
+    (answer,) = answers(GROUP | {"repeat": 4})
+    assert answer["assignment"]["m1"] == [["t", 0], ["t", 3]]
+
+
 @pytest.mark.parametrize(
-    ("question", "message"),
+    ("line", "message"),
     [
         ("{", "invalid JSON"),
         ("[]", "object"),
@@ -161,6 +169,7 @@ def test_generation_decides_between_claims() -> None:
         (GROUP | {"assignor": "lagom"}, f"give one of {', '.join(ASSIGNORS)}"),
         (GROUP | {"topics": {"t": [["x"]]}}, "'topics.t.0.0'"),
         (GROUP | {"locality": "near"}, "'any' or 'leader'"),
+        (GROUP | {"repeat": 0}, "'repeat'"),
         (member(0, generation=1 << 31), "'members.0.generation'"),
         (member(0, owned=[["t", 1 << 70]]), "owned partitions of member 'm1' in topic 't'"),
         ('{"assignor": "\\ud800"}', "JSON"),
@@ -170,11 +179,13 @@ def test_generation_decides_between_claims() -> None:
         (member(0, user_data="xyz"), "hexadecimal"),
     ],
 )
-def test_a_wrong_question_is_one_line(question: object, message: str) -> None:
-    """It names the key, and what is expected there."""
-    result = run("-", "--json", given=question if isinstance(question, str) else json.dumps(question))
-    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
-    assert message in result.stderr
+def test_wrong_lines_are_answered(line: object, message: str) -> None:
+    """A wrong line gets an error that names the key, and the next line is answered."""
+    wrong, right = answers(line if isinstance(line, str) else {**line, "case": 5}, GROUP)  # type: ignore[dict-item]  # a JSON object
+    assert set(wrong) - {"case"} == {"error", "message"}
+    assert message in wrong["message"]
+    assert wrong.get("case") == (None if isinstance(line, str) else 5)
+    assert "assignment" in right
 
 
 def test_table_for_people(tmp_path: Path) -> None:
@@ -189,7 +200,7 @@ def test_table_for_people(tmp_path: Path) -> None:
 
 
 def test_json_for_people() -> None:
-    """Standard input is read as a file."""
+    """Standard input is read as a file, and --json gives the answer of a line."""
     result = run("-", "--json", given=json.dumps(GROUP))
     assert json.loads(result.stdout)["assignment"]["m1"] == [["t", 0], ["t", 3]]
 

@@ -1,4 +1,4 @@
-"""`samerack assign` with Kafka Streams: JSON for programs, tables for people, and the page of the documentation."""
+"""`samerack assign` with Kafka Streams: lines for programs, tables for people, and the page of the documentation."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from samerack.offline.streams_compare import ACTIVES, STANDBYS, compare_actives,
 from tests.strategies_page import PAGE, instances, page
 
 QUESTION: dict[str, Any] = {
+    "kind": "active",
     "strategy": "min_traffic",
     "traffic_cost": 10,
     "non_overlap_cost": 1,
@@ -44,9 +45,104 @@ STATEFUL: dict[str, Any] = QUESTION | {
 }
 
 
-def run(*arguments: str) -> Result:
-    """Run the command."""
-    return CliRunner().invoke(app, ["assign", *arguments], env={"COLUMNS": "200", "TERM": "dumb"})
+def run(*arguments: str, lines: list[Any] | None = None) -> Result:
+    """Run the command with questions on its standard input."""
+    text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines or [])
+    return CliRunner().invoke(app, ["assign", *arguments], input=text, env={"COLUMNS": "200", "TERM": "dumb"})
+
+
+def answers(*lines: Any) -> list[dict[str, Any]]:
+    """The answers to these lines."""
+    result = run("--lines", lines=list(lines))
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.output.splitlines()]
+
+
+def test_optimised_plans_come_line_by_line() -> None:
+    """Each question gets its answer, with its case, what it cost before and after, and the time it took."""
+    (answer,) = answers(QUESTION | {"case": [7], "cmd": "streams-optimize", "repeat": 3})
+    nanos = answer.pop("nanos")
+    assert nanos > 0
+    assert answer == {
+        "assignment": {"A": ["0_1"], "B": ["0_0"]},
+        "other": {"A": [], "B": []},
+        "cost_initial": 20,
+        "cross_rack_initial": 2,
+        "cross_rack": 0,
+        "moved": 2,
+        "cost": 2,
+        "disabled": None,
+        "case": [7],
+    }
+
+
+def test_what_disabled_an_optimisation_is_reported() -> None:
+    """A plan that is not changed has the reason."""
+    blind = QUESTION | {"clients": [QUESTION["clients"][0], {"id": "B"}]}
+    (answer,) = answers(blind)
+    assert answer["assignment"] == QUESTION["assignment"]
+    assert answer["disabled"]["reason"] == "client_without_rack"
+    assert "client.rack" in answer["disabled"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "invalid JSON"),
+        ("[1]", "object"),
+        (QUESTION | {"case": 3, "clients": 5}, "key 'clients'"),
+        (QUESTION | {"strategy": "fast"}, "strategy 'fast' is unknown"),
+        (QUESTION | {"cmd": "consumer"}, "'cmd' is 'consumer'"),
+        (QUESTION | {"assignment": {"Z": ["0_0"]}}, "client 'Z' has tasks, but is not listed"),
+        (QUESTION | {"assignment": {"A": ["x"]}}, "invalid task id 'x'"),
+        (QUESTION | {"tasks_to_optimize": ["5_5"]}, "task 5_5 should be optimised"),
+        (QUESTION | {"assignment": {}, "tasks_to_optimize": ["0_0"]}, "task 0_0 is active nowhere"),
+        (QUESTION | {"clients": [{"id": "A", "uuid": "x"}]}, "uuid 'x' of client 'A' is not valid"),
+        (QUESTION | {"clients": [{"id": "A"}, {"id": "A"}]}, "two clients"),
+        (QUESTION | {"clients": [{"id": "A", "threads": 0}]}, "0 threads"),
+        (QUESTION | {"standby": {"A": ["0_0"]}}, "has task 0_0 as ACTIVE"),
+        (
+            QUESTION
+            | {"tasks": [{"subtopology": 0, "partition": 0, "partitions": [{"topic": "t", "partition": 0}] * 2}]},
+            "lists a topic partition twice",
+        ),
+    ],
+)
+def test_wrong_lines_get_an_error_and_do_not_end_the_talk(line: Any, message: str) -> None:
+    """A wrong question gets an error with its case for an answer, and the next question is answered."""
+    wrong, right = answers(line, QUESTION)
+    assert set(wrong) - {"case"} == {"error", "message"}
+    assert message.lower() in wrong["message"].lower()
+    assert wrong.get("case") == (line.get("case") if isinstance(line, dict) else None)
+    assert right["cost"] == 2
+
+
+def test_default_standbys_come_line_by_line() -> None:
+    """Standbys are added to actives, and tasks that lack standbys are named."""
+    (answer, crowded) = answers(
+        *(STATEFUL | {"cmd": "streams-default-standby", "num_standby_replicas": number} for number in (1, 3))
+    )
+    assert answer["active"] == {"A": ["0_0"], "B": [], "C": []}
+    assert answer["standby"] == {"A": [], "B": ["0_0"], "C": []}
+    assert answer["missing"] == {}
+    assert crowded["missing"] == {"0_0": 1}
+
+
+def test_whole_assignments_come_line_by_line() -> None:
+    """A question with an assignor gets the whole plan, checked as Kafka checks it."""
+    whole = {key: value for key, value in STATEFUL.items() if key not in ("assignment", "standby", "kind")}
+    (answer, unknown) = answers(whole | {"assignor": "sticky"}, whole | {"assignor": "best"})
+    assert sorted(task for tasks in answer["active"].values() for task in tasks) == ["0_0"]
+    assert (answer["validation"], answer["unassigned"]) == ("NONE", [])
+    assert "'best' is unknown" in unknown["message"]
+
+
+def test_lines_may_be_about_groups_and_applications() -> None:
+    """Each says which it is about, by what it has."""
+    group = {"brokers": [{"id": 0, "rack": "a"}], "topics": {"t": [[0]]}, "members": [{"id": "m", "topics": ["t"]}]}
+    of_group, of_application = answers(group, QUESTION)
+    assert of_group["assignment"] == {"m": [["t", 0]]}
+    assert of_application["assignment"] == {"A": ["0_1"], "B": ["0_0"]}
 
 
 def written(tmp_path: Path, question: dict[str, Any]) -> str:
@@ -85,7 +181,7 @@ def test_a_plan_says_what_racks_could_not_do(tmp_path: Path) -> None:
 def test_a_plan_by_an_assignor_starts_from_what_clients_had(tmp_path: Path) -> None:
     """With an assignor, the plan before is the previous assignment."""
     had = {"previous_active": {"A": ["0_0", "0_1"]}, "assignor": "sticky"}
-    whole = {key: value for key, value in QUESTION.items() if key not in ("assignment", "standby")}
+    whole = {key: value for key, value in QUESTION.items() if key not in ("assignment", "standby", "kind")}
     answer = json.loads(run("--json", written(tmp_path, whole | had)).output)
     assert answer["active"]["before"] == {"A": ["0_0", "0_1"], "B": []}
     assert sorted(map(len, answer["active"]["after"].values())) == [1, 1]
@@ -114,7 +210,7 @@ def test_what_has_no_price_costs_nothing_known(tmp_path: Path) -> None:
 
 
 def test_overrides_and_chosen_tasks_count_in_a_plan(tmp_path: Path) -> None:
-    """They take the place of the configured prices, and of all tasks."""
+    """A plan for people uses the same prices and the same tasks as the line for programs."""
     chosen = QUESTION | {"tasks_to_optimize": ["0_0"]}
     assert json.loads(run("--json", written(tmp_path, chosen)).output)["active"]["cost_after"]["moved"] == 0
     expensive = QUESTION | {"non_overlap_cost_override": 100}
@@ -122,10 +218,11 @@ def test_overrides_and_chosen_tasks_count_in_a_plan(tmp_path: Path) -> None:
 
 
 def test_standbys_without_a_client_are_reported(tmp_path: Path) -> None:
-    """Of three standbys for two other clients one has no client."""
+    """Of three standbys for two other clients one has no client, in the note and in the line."""
     crowded = UNPRICED | LAGS | {"assignor": "ha", "num_standby_replicas": 3}
     output = run(written(tmp_path, crowded)).output
     assert "note: standbys without a client: 1 (of 0_0); start more clients, or lower num.standby.replicas" in output
+    assert answers(crowded)[0]["missing_standbys"] == {"0_0": 1}
 
 
 def test_without_lags_there_is_another_assignor(tmp_path: Path) -> None:
@@ -149,20 +246,6 @@ def test_consumers_of_a_client_may_have_different_racks(tmp_path: Path) -> None:
     [
         (QUESTION | {"assignment": {}}, "no client has a task"),
         (QUESTION | {"asignment": {}}, "key 'asignment' is unknown"),
-        (QUESTION | {"clients": 5}, "key 'clients'"),
-        (QUESTION | {"strategy": "fast"}, "strategy 'fast' is unknown"),
-        (QUESTION | {"assignment": {"Z": ["0_0"]}}, "client 'Z' has tasks, but is not listed"),
-        (QUESTION | {"assignment": {"A": ["x"]}}, "invalid task id 'x'"),
-        (QUESTION | {"tasks_to_optimize": ["5_5"]}, "task 5_5 should be optimised"),
-        (QUESTION | {"clients": [{"id": "A", "uuid": "x"}]}, "uuid 'x' of client 'A' is not valid"),
-        (QUESTION | {"clients": [{"id": "A"}, {"id": "A"}]}, "two clients"),
-        (QUESTION | {"clients": [{"id": "A", "threads": 0}]}, "0 threads"),
-        (QUESTION | {"standby": {"A": ["0_0"]}}, "has task 0_0 as ACTIVE"),
-        (
-            QUESTION
-            | {"tasks": [{"subtopology": 0, "partition": 0, "partitions": [{"topic": "t", "partition": 0}] * 2}]},
-            "lists a topic partition twice",
-        ),
         (QUESTION | {"assignor": "best"}, "'best' is unknown"),
         (QUESTION | {"assignor": "ha", "clients": [], "tasks": []}, "no client to assign tasks to"),
     ],
@@ -199,7 +282,7 @@ def test_what_is_for_the_other_kind_is_refused(tmp_path: Path) -> None:
 
 def test_an_assignor_may_be_given_beside_the_file(tmp_path: Path) -> None:
     """It plans the whole assignment, as one that the file names."""
-    whole = {key: value for key, value in QUESTION.items() if key not in ("assignment", "standby")}
+    whole = {key: value for key, value in QUESTION.items() if key not in ("assignment", "standby", "kind")}
     answer = json.loads(run("--json", "-a", "sticky", written(tmp_path, whole)).output)
     assert sorted(map(len, answer["active"]["after"].values())) == [1, 1]
 

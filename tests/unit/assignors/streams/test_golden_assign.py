@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.streams_lines import ASSIGN, answer_line
+from samerack.offline.streams import ASSIGN, answer_line
 from tests.unit.golden import golden
 
 LINES = golden("streams-assign")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.streams_lines import DEFAULT_STANDBY, OPTIMIZE, answer_line
+from samerack.offline.streams import DEFAULT_STANDBY, OPTIMIZE, answer_line
 from tests.unit.golden import golden
 
 
