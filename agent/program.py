@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from structlog.contextvars import bound_contextvars
 
 from samerack.agent.cluster_agent import ClusterAgent, stop_deadline
+from samerack.agent.otel import MetricsExport
 from samerack.agent.publishing.outbox import topics_of
 from samerack.agent.settings_source import SettingsSource, cluster_settings, continues
 from samerack.agent.settings_watch import SettingsWatch
@@ -33,6 +34,7 @@ from samerack.common.fetching import with_port
 from samerack.common.patterns import EVERY
 from samerack.planning import planner
 from samerack.settings.all_settings import Settings
+from samerack.settings.publishing import OtelSettings
 
 log = structlog.get_logger("agent")
 
@@ -60,12 +62,18 @@ class Agent:
         for name, own in cluster_settings(settings).items():
             with self._named(name):
                 self.clusters[name] = ClusterAgent(own, notify_supervisor=self._notify_supervisor)
+        self._export = self._metrics_export(settings.otel) if settings.otel.endpoint else None
         app = self._app_of_several() if self._has_several else self._app_of_one()
         self.web = WebServer(app, host=settings.web.host, port=settings.web.port, unix=settings.web.socket)
 
     def _named(self, cluster: str) -> AbstractContextManager[None]:
         """Return a context of one cluster: what begins in it, threads too, is logged with the cluster's name."""
         return bound_contextvars(cluster=cluster) if cluster else nullcontext()
+
+    def _metrics_export(self, settings: OtelSettings) -> MetricsExport:
+        registries = {name: one.parts.metrics.registry for name, one in self.clusters.items()}
+        shown = web_clusters.ClusterMetrics(registries) if self._has_several else registries[""]
+        return MetricsExport(settings, shown.collect)
 
     def _app_of_one(self) -> Starlette:
         (one,) = self.clusters.values()
@@ -126,6 +134,8 @@ class Agent:
         for name, one in self.clusters.items():
             with self._named(name):
                 one.start()
+        if self._export is not None:
+            self._export.start()
 
     def stop(self) -> None:
         """Hand every group over or leave it, and end everything else within STOP_SECONDS."""
@@ -149,6 +159,8 @@ class Agent:
 
     def _end(self) -> None:
         deadline = stop_deadline()
+        if self._export is not None:
+            self._export.stop()
         self.web.end()  # open connections take a second to close, which runs in parallel with the rest
         for one in self.clusters.values():
             deadline = one.wait_handed_over(deadline)

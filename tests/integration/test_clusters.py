@@ -15,6 +15,7 @@ from lab.sandbox.admin import Admin
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.commands import samerack_json
 from lab.sandbox.settings import HOST, free_ports
+from tests.collector import Collector
 from tests.integration import guest
 from tests.integration.cluster import ContainerCluster
 from tests.integration.fleet import reading
@@ -78,12 +79,15 @@ def test_each_is_measured_and_none_harms_another(scenario: Scenario, west: Scena
     config = tmp_path / "samerack.yaml"
     config.write_text(json.dumps({"clusters": clusters}), encoding="utf-8")
     with ExitStack() as stack:
+        collector = stack.enter_context(Collector())
         agent = stack.enter_context(
             AgentProcess(
                 "",
                 groups=[],
                 log=tmp_path / "agent.log",
                 config=config,
+                settings={"otel.endpoint": collector.endpoint},
+                prefix=["env", "OTEL_METRIC_EXPORT_INTERVAL=1000"],
             )
         )
         agent.wait(lambda: consumed(agent, "east", scenario.group) > 0, "bytes are counted in the east", timeout=90)
@@ -98,6 +102,9 @@ def test_each_is_measured_and_none_harms_another(scenario: Scenario, west: Scena
         assert agent.get("/readyz")[0] == 200
         assert agent.metric("samerack_up", cluster="east") == agent.metric("samerack_up", cluster="west") == 1
         assert agent.metric("samerack_up", cluster="gone") == agent.metric("samerack_up", cluster="closed") == 0
+        sent = collector.samples()
+        assert sent["samerack_up", frozenset({("cluster", "east")})] == 1
+        assert sent["samerack_up", frozenset({("cluster", "gone")})] == 0
         page = agent.get("/")[1]
         assert f'<a href="clusters/east/group?name={scenario.group}">' in page
         assert "Without gone, closed, for which this is unknown." in page

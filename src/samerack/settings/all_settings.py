@@ -29,6 +29,7 @@ from samerack.settings.publishing import (
     IN_MEMORY,
     EventSettings,
     LogSettings,
+    OtelSettings,
     PublishingSettings,
     WebSettings,
 )
@@ -89,6 +90,7 @@ class Settings(BaseSettings):
     election: ElectionSettings = ElectionSettings()
     supervisor: SupervisorSettings = SupervisorSettings()
     web: WebSettings = WebSettings()
+    otel: OtelSettings = OtelSettings()
     traffic: TrafficSettings = TrafficSettings()
     streams: StreamsSettings = StreamsSettings()
     money: MoneySettings = MoneySettings()

@@ -1,4 +1,4 @@
-"""Settings of what the agent shows, logs, keeps and publishes: HTTP port, log, events, records."""
+"""Settings of what the agent shows, logs, keeps and publishes: HTTP port, OpenTelemetry, log, events, records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from samerack.settings.base import KafkaTexts, Names, Section
+from samerack.settings.base import KafkaTexts, Names, Section, check_address
 
 
 class WebSettings(Section):
@@ -22,6 +22,28 @@ class WebSettings(Section):
         description="Path of an additional Unix socket to listen on, for programs of the agent's user and group.",
         examples=["/run/samerack/agent.sock"],
     )
+
+
+class OtelSettings(Section):
+    """Metrics for an OpenTelemetry collector, beside `/metrics`.
+
+    The variables `OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE` and
+    `OTEL_RESOURCE_ATTRIBUTES` count.
+    """
+
+    endpoint: str = Field(
+        default="",
+        description="Where to send metrics by OTLP over HTTP (`samerack[otel]`, included in the image). Empty: "
+        "nowhere. OpenTelemetry's variables for the interval, headers, certificates and resource attributes apply.",
+        examples=["http://collector:4318/v1/metrics"],
+    )
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_is_an_address(cls, endpoint: str) -> str:
+        if endpoint:
+            check_address(endpoint, "http://HOST:PORT/v1/metrics")
+        return endpoint
 
 
 class LogSettings(Section):
