@@ -183,7 +183,7 @@ def _follow(where: AgentPlace, group: str, measuring: Measuring, wire: Wire, rol
         state = _state(measured, protocols, before)
         before = state.share_before
         outcome, why = roll.take(state, time.monotonic())
-        change = (replace(state, lag_records=None, lag_unknown_partitions=0), why)
+        change = (state.kind, state.state, percent(state.share), why)  # the lag changes always
         if change != shown:
             shown = change
             show_state(state, outcome, why)

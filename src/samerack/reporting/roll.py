@@ -66,7 +66,7 @@ class Roll:
             return RollOutcome.GOES_ON, f"{left} of {state.members} members are left"
         if state.kind == ("classic" if self._back else "consumer") and state.state == STABLE:
             return RollOutcome.DONE, f"all {state.members} members have moved"
-        return self._wait(now, f"all members have moved, and the group is {state.kind}, {state.state}")
+        return self._wait(now, f"all members have moved; the group is {state.kind}, {state.state}")
 
     def _wait(self, now: float, what: str) -> tuple[RollOutcome, str]:
         """Return that the roll goes on, or that this has lasted for too long."""
