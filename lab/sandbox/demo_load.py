@@ -25,6 +25,8 @@ POSTS: Final = tuple(
 _HOT: Final = 12
 _LIMIT: Final = 2
 _MEASURE_SECONDS: Final = 8.0
+_SETTLE_SECONDS: Final = 4.0
+"""Until then members read what was written during a rebalance, which is no load of theirs."""
 _MEASURED_WITHIN: Final = 90.0
 """Loads count when their errors are small: after half a minute, as production is steady."""
 
@@ -80,7 +82,7 @@ def _lead(story: Story, crew: Crew, admin: Admin) -> dict[str, float]:
 
 def _measured(story: Story, crew: Crew, where: Layout, title: str) -> tuple[float, float]:
     """Measure and show what members read; return the most that one reads, of the mean, and the share across racks."""
-    time.sleep(1.0)  # what is under way of the old assignment
+    time.sleep(_SETTLE_SECONDS)
     rates, owned = crew.rates(where, _MEASURE_SECONDS), crew.owned()
     table = Table(title=title)
     for column in ("member", "in", "partitions", "kB/s", "across racks"):
