@@ -160,13 +160,14 @@ def test_a_sidecar_release_has_no_workload() -> None:
 
 
 def test_the_stream_has_one_writer() -> None:
-    """The stream is one pod that ends before its successor starts; two runs of a job never overlap."""
+    """The stream is one pod that ends before its successor starts; nothing else writes, and reports never overlap."""
     stream = one(scenario("pipeline-volume"), "Deployment", "stream")
     assert stream["spec"]["replicas"] == 1
     assert stream["spec"]["strategy"] == {"type": "Recreate"}
-    jobs = of_kind(scenario("pipeline-volume"), "CronJob")
-    assert {job["spec"]["concurrencyPolicy"] for job in jobs} == {"Forbid"}
-    assert len(jobs) == 2
+    report = one(scenario("pipeline-volume"), "CronJob")
+    assert report["spec"]["concurrencyPolicy"] == "Forbid"
+    (container,) = report["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][0] == "report"
 
 
 def test_the_volume_holds_the_tables() -> None:

@@ -1,4 +1,4 @@
-"""Maintenance deletes old days and merges files while the stream may write."""
+"""Maintenance deletes old days and merges files: in the stream, and beside it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import threading
 from datetime import date, datetime, timedelta
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark.sql import DataFrame
 
-from samerack.pipeline import schema, tables
+from samerack.common.errors import AgentError
+from samerack.pipeline import schema, stream, tables
+from samerack.pipeline.parsing import parsed
 from samerack.pipeline.tables import maintain
 from samerack.settings.pipeline import PipelineSettings
+from tests.spark.records import EVER, SETTINGS, raw, state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,3 +86,30 @@ def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, m
         thread.join()
     assert failed == []
     assert sizes(spark, settings) == {TODAY: len(written)}
+
+
+def test_a_stream_maintains_its_tables_between_batches(
+    spark: SparkSession, made: PipelineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour after its start, and then daily; what fails is said, tried again in an hour, and ends nothing."""
+    now, lines, runs = [0.0], list[str](), list[float]()
+    settings = SETTINGS.model_copy(update={"tables": made.tables, "states_days": EVER})
+    writer = stream.Writer(settings, report=lines.append, clock=lambda: now[0])
+    whole = tables.maintain
+
+    def maintained(*of: Any, **named: Any) -> list[tables.Kept]:
+        runs.append(now[0] / 3600)
+        if len(runs) == 1:
+            raise AgentError("no right to delete")
+        return whole(*of, **named)
+
+    monkeypatch.setattr(tables, "maintain", maintained)
+    for number, hour in enumerate((0.5, 1, 1.5, 2, 25.5, 26)):
+        now[0] = hour * 3600
+        writer(parsed(raw(spark, states=[state(number)]), settings), number)
+        if hour == 2:
+            assert len(tables.read(spark, settings, "group_states").inputFiles()) == 1
+    assert runs == [1, 2, 26]
+    assert lines[0] == "maintenance has failed, and is tried again in an hour: no right to delete"
+    assert "group_states: compacting" in lines
+    assert tables.read(spark, settings, "group_states").count() == 6

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported in fact
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -31,6 +34,9 @@ from samerack.settings.all_settings import Settings
 from samerack.settings.pipeline import PipelineSettings
 
 _WAIT_SECONDS: Final = 0.2
+_HOUR: Final = 3600.0
+_DAY: Final = 86_400.0
+"""Seconds from a stream's start to its first maintenance, and from one to the next."""
 _QUERY: Final = "sql.streaming.queryId"
 
 _SAME: Final = frozenset(
@@ -95,11 +101,19 @@ class Batch:
 
 
 class Writer:
-    """Writes batches to the tables, each once; keeps their counts until the progress is shown."""
+    """Writes batches to the tables, each once, and maintains these; keeps counts until the progress is shown."""
 
-    def __init__(self, settings: PipelineSettings) -> None:
-        """Prepare; the settings say where the tables are."""
+    def __init__(
+        self,
+        settings: PipelineSettings,
+        *,
+        report: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; the settings say where the tables are, and `report` is called with each step of maintenance."""
         self._settings = settings
+        self._report, self._clock = report, clock
+        self._maintained_from = clock() + _HOUR
         self._counts: dict[int, Mapping[str, int]] = {}
         self._has_taken = False
         """Whether the tables name this stream as the one that writes them."""
@@ -116,6 +130,18 @@ class Writer:
             self._counts[number] = write(records, self._settings, writer=tables.writer_of(stream), number=number)
         finally:
             records.unpersist()
+        if self._clock() >= self._maintained_from:
+            self._maintain(spark)
+
+    def _maintain(self, spark: SparkSession) -> None:
+        """Maintain the tables between two batches, so that nothing else writes; a failure is only reported."""
+        pause = _DAY
+        try:
+            tables.maintain(spark, self._settings, today=datetime.now(UTC).date(), progress=self._report)
+        except (AgentError, PySparkException, Py4JJavaError) as error:
+            pause = _HOUR
+            self._report(f"maintenance has failed, and is tried again in an hour: {tables.first_line(error)}")
+        self._maintained_from = self._clock() + pause
 
     def counts(self, number: int) -> Mapping[str, int]:
         """Return and forget the number of records of a batch by sort."""

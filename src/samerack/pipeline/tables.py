@@ -1,7 +1,7 @@
 """The pipeline's Delta tables: how they are created, read, written exactly once, and maintained.
 
-Maintenance deletes days past their retention, compacts small files, and deletes old files. It may run while the stream
-writes: on a conflict the second writer repeats its operation.
+Maintenance deletes days past their retention, compacts small files, and deletes old files. The stream does it between
+batches; where another process does, on a conflict the second writer repeats its operation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`samerack pipeline stream` and `maintain`: what writes the tables, until it is stopped and every night."""
+"""`samerack pipeline stream` and `maintain`: what writes the tables, until it is stopped, and what maintains them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def stream(
         if again:
             counted, left = batches.again(spark, settings.pipeline)
             typer.echo(f"quarantine: {counted:,} records are good now and count, {left:,} rows stay", err=True)
-        writer = stream.Writer(settings.pipeline)
+        writer = stream.Writer(settings.pipeline, report=partial(typer.echo, err=True))
         query = stream.start(spark, settings, writer, to_the_end=once)
         where = f"{settings.kafka['bootstrap.servers']} -> {settings.pipeline.tables}"
         typer.echo(f"reading {where}; Ctrl-C ends after the batch that runs", err=True)
@@ -98,8 +98,8 @@ def maintain(
 ) -> None:
     """Delete days past their time, make large files of small ones, and delete files that no table needs any more.
 
-    Run it once a day or so; the stream may go on meanwhile. How many days tables keep: pipeline.traffic_days and
-    pipeline.states_days; quarantine keeps 30. Files that no table needs stay for a week.
+    A stream that goes on does so itself once a day; run this where streams only run with --once. How many days tables
+    keep: pipeline.traffic_days and pipeline.states_days; quarantine keeps 30. Files that no table needs stay a week.
 
     Begin with: samerack pipeline maintain -s pipeline.tables=FOLDER
     """
