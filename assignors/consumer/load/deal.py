@@ -28,7 +28,9 @@ _QUANTA: Final = 1 << 22
 _MAX_RATIO: Final = 30
 """Powers of two between the least and the greatest cross-rack weight per load that the flow distinguishes."""
 _TINY: Final = 0.002
-"""Units below this share of a member's load are dealt by their sum instead of one after the other."""
+"""Units below this share of what a member, or a group, gets are dealt by their sum instead of one after the other."""
+_SPREAD: Final = (5**0.5 - 1) / 2
+"""Multiples of it, without their whole parts, lie evenly between 0 and 1, however many they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,23 @@ class _Classes:
     home: Int32Array
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bins:
+    """B bins to fill evenly.
+
+    Attributes:
+        level: [B] load that is already in the bin.
+        capacity: [B] of the bin.
+        room: [B] partitions that it may still have.
+        tiny: units of no more load are dealt by their sum.
+    """
+
+    level: FloatArray
+    capacity: FloatArray
+    room: Int64Array
+    tiny: float
+
+
 def plan_within(units: LoadUnits, limit: float, *, even: float) -> Int32Array:
     """Return [U] members who have at most this relative load, as far as that was found, and at most `even` if free."""
     stays, goes = _shares(units, limit, even)
@@ -62,8 +81,15 @@ def plan_within(units: LoadUnits, limit: float, *, even: float) -> Int32Array:
     for group in np.unique(goes[~stays]).tolist():
         moving = np.flatnonzero(~stays & (goes == group))
         members = np.flatnonzero(units.group == group)
-        room = units.most[members] - count[members]
-        member[moving] = members[_filled(units, moving, load[members], units.capacity[members], room)]
+        capacity = units.capacity[members]
+        water = _water_level(float(units.load[moving].sum()), load[members], capacity)
+        bins = _Bins(
+            level=load[members],
+            capacity=capacity,
+            room=units.most[members] - count[members],
+            tiny=_TINY * water * float(capacity.min()),
+        )
+        member[moving] = members[_filled(units, moving, bins)]
     return mended(units, member, limit)
 
 
@@ -207,6 +233,8 @@ def _sent(units: LoadUnits, pools: _Pools, ways: Int64Array, sent: Int64Array, s
     moving = moving[np.argsort(pools.of[moving], kind="stable")]
     begin = np.searchsorted(pools.of[moving], np.arange(pools.count + 1))
     first = np.searchsorted(pool, np.arange(pools.count + 1))
+    by_group = np.bincount(group, weights=sent)
+    tiny = _TINY * float(by_group[by_group > 0].min(initial=np.inf)) * float(units.load.sum()) / _QUANTA
     for number in range(pools.count):
         mine, among = moving[begin[number] : begin[number + 1]], slice(first[number], first[number + 1])
         if not len(mine):
@@ -217,38 +245,27 @@ def _sent(units: LoadUnits, pools: _Pools, ways: Int64Array, sent: Int64Array, s
             share = (price == price.min()).astype(np.int64)
         to, capacity = to[share > 0], share[share > 0].astype(np.float64)
         endless = np.full(len(to), len(units.load) * int(units.count.max(initial=1)))
-        goes[mine] = to[_filled(units, mine, np.zeros(len(to)), capacity, endless)]
+        bins = _Bins(level=np.zeros(len(to)), capacity=capacity, room=endless, tiny=tiny)
+        goes[mine] = to[_filled(units, mine, bins)]
     return goes
 
 
-def _filled(
-    units: LoadUnits, moving: Int64Array, start: FloatArray, capacity: FloatArray, room: Int64Array
-) -> Int64Array:
-    """Return the bin of each of these units, so that bins are filled evenly: heavy units first, one each in turn.
+def _filled(units: LoadUnits, moving: Int64Array, into: _Bins) -> Int64Array:
+    """Return [N] the bin of each unit of `moving`, so that bins are filled evenly: heavy units first, one each in turn.
 
     Units of one load are dealt at once: each bin gets as many as it has room for, the emptiest first.
-
-    Args:
-        units: all units.
-        moving: [N] those to place.
-        start: [B] load that is already in the bin.
-        capacity: [B] of the bin.
-        room: [B] partitions that it may still have.
     """
-    bins = np.zeros(len(moving), np.int64)
+    bins, capacity = np.zeros(len(moving), np.int64), into.capacity
     if len(capacity) == 1:
         return bins
-    level, room = start.astype(np.float64), room.copy()
+    level, room = into.level.astype(np.float64), into.room.copy()
     loads, counts = units.load[moving], units.count[moving]
     order = np.argsort(-loads, kind="stable")
     alike = np.searchsorted(-loads[order], -loads[order], side="right")
     left, at, most = float(loads.sum()), 0, int(counts.max(initial=1))
-    while at < len(order):
+    while at < len(order) and (heaviest := float(loads[order[at]])) > into.tiny:
         water = _water_level(left, level, capacity)
         open_ = room > 0 if (room > 0).any() else np.ones(len(room), np.bool_)
-        heaviest = float(loads[order[at]])
-        if heaviest <= _TINY * water * float(capacity[open_].min()):
-            break
         spare = np.where(open_, water * capacity - level, -np.inf)
         takers = np.argsort(-spare, kind="stable")[: int((spare >= heaviest * (1 - SLACK)).sum())]
         if not len(takers):  # those that would get a first one before any would get a second
@@ -265,7 +282,8 @@ def _filled(
         left -= float(loads[dealt].sum())
         at += len(dealt)
     rest = order[at:]
-    if len(rest):
+    if len(rest):  # heavy and light ones in turn, so that each bin gets its part of both
+        rest = rest[np.argsort(np.arange(len(rest)) * _SPREAD % 1.0, kind="stable")]
         bins[rest] = _by_sum(loads[rest], np.maximum(_water_level(left, level, capacity) * capacity - level, 0.0), room)
     return bins
 

@@ -46,15 +46,20 @@ class _Exchanges:
             stuck[here] = not self._relieve(here)
 
     def come_near(self) -> None:
-        """Move units to columns where they cost less, alone or in exchange for another unit."""
+        """Move units to columns where they cost less, alone or in exchange for another unit.
+
+        The costliest come first. Once a tenth of the budget has found nothing, the rest would find hardly anything.
+        """
         self._refill()
-        units = self._units
+        units, patience = self._units, self._budget // 10
+        end = self._budget - patience
         here = units.prices[units.price, units.column[self.member]]
         far = np.flatnonzero(here > units.prices.min(axis=1)[units.price])
         for unit in far[np.argsort(-here[far], kind="stable")].tolist():
-            if self._budget <= 0:
+            if self._budget <= max(end, 0):
                 return
-            self._improve(unit, np.flatnonzero(self._gain(unit) > 0))
+            if self._improve(unit, np.flatnonzero(self._gain(unit) > 0)):
+                end = self._budget - patience
 
     def go_home(self) -> None:
         """Give units back to their owners where that costs nothing."""
@@ -70,33 +75,42 @@ class _Exchanges:
                 self._improve(unit, units.home[[unit]])
 
     def even_out(self) -> None:
-        """Move units that move anyway from the fullest members to emptier ones of the same column."""
+        """Move units that move anyway from the fullest members to emptier ones of the same group."""
         self._refill()
-        units = self._units
-        done = np.zeros(len(self._load), np.bool_)
-        while self._budget > 0 and not done.all():
-            here = int(np.where(done, -1.0, self._load / units.capacity).argmax())
-            mine = np.flatnonzero((self.member == here) & (units.home != here))
-            alike = np.flatnonzero((units.group == units.group[here]) & (self._count < units.most))
-            self._budget -= 10 + len(self.member) // 16 + len(mine) + len(alike)
-            done[here] = True
-            if not len(mine) or not len(alike):
-                continue
-            there = int(alike[(self._load[alike] / units.capacity[alike]).argmin()])
-            high = self._load[here] / units.capacity[here]
+        units, members = self._units, len(self._load)
+        moving = np.flatnonzero((units.home != self.member) & (units.load > 0))
+        lightest = np.full(members, np.inf)
+        np.minimum.at(lightest, self.member[moving], units.load[moving])
+        emptiest = np.zeros(members, np.int64)
+        changed = np.unique(units.group)
+        while self._budget > 0:
+            for group in changed.tolist():
+                alike = np.flatnonzero(units.group == group)
+                relative = np.where(self._count < units.most, self._load / units.capacity, np.inf)[alike]
+                emptiest[alike] = alike[relative.argmin()]
+            relative = self._load / units.capacity
+            after = (self._load[emptiest] + lightest) / units.capacity[emptiest]
+            after[self._count[emptiest] >= units.most[emptiest]] = np.inf
+            here = int(np.where(after < relative * (1 - SLACK), relative, -1.0).argmax())
+            self._budget -= 10 + len(self.member) // 16 + members
+            if after[here] >= relative[here] * (1 - SLACK):
+                return
+            there = int(emptiest[here])
+            mine = np.flatnonzero(self.member == here)
+            mine = mine[(units.home[mine] != here) & (units.load[mine] > 0)]
             after = (self._load[there] + units.load[mine]) / units.capacity[there]
-            fits = mine[
-                (after < high * (1 - SLACK))
-                & (self._count[there] + units.count[mine] <= units.most[there])
-                & (units.load[mine] > 0)
-            ]
-            if len(fits):
-                new = np.maximum(
-                    (self._load[here] - units.load[fits]) / units.capacity[here],
-                    (self._load[there] + units.load[fits]) / units.capacity[there],
-                )
-                self._move(int(fits[new.argmin()]), there)
-                done[[here, there]] = False
+            fits = (after < relative[here] * (1 - SLACK)) & (
+                self._count[there] + units.count[mine] <= units.most[there]
+            )
+            lightest[here], changed = np.inf, units.group[:0]
+            if fits.any():
+                new = np.maximum((self._load[here] - units.load[mine]) / units.capacity[here], after)
+                unit = int(mine[np.where(fits, new, np.inf).argmin()])
+                self._move(unit, there)
+                lightest[here] = units.load[mine[mine != unit]].min(initial=np.inf)
+                if units.home[unit] != there:
+                    lightest[there] = min(lightest[there], units.load[unit])
+                changed = units.group[[here]]
 
     def leave_none_out(self) -> None:
         """Give a unit that fits to each member that has none and should, from the fullest that has another."""
@@ -275,13 +289,16 @@ class _Exchanges:
         moves: Int64Array = np.where(home == self.member[moving], kept, 0) - np.where(home == to, kept, 0)
         return moves
 
-    def _improve(self, unit: int, members: Int64Array | Int32Array) -> None:
-        """Move a unit to one of the members, alone or for another unit, if that improves price, then moves."""
+    def _improve(self, unit: int, members: Int64Array | Int32Array) -> bool:
+        """Move a unit to one of the members, alone or for another unit, if that improves price, then moves.
+
+        Return whether it was moved.
+        """
         units = self._units
         here = int(self.member[unit])
         members = members[units.may_have[units.kind[unit], members]]
         if not len(members):
-            return
+            return False
         room = self._room()
         fits = members[
             (units.load[unit] <= room[members]) & (self._count[members] + units.count[unit] <= units.most[members])
@@ -293,30 +310,37 @@ class _Exchanges:
             chosen = int(np.lexsort((-room[fits], moves, price))[0])
             if (price[chosen], moves[chosen]) < (0, 0):
                 self._move(unit, int(fits[chosen]))
-                return
-        chosen_members = np.zeros(len(room), np.bool_)
-        chosen_members[members] = True
-        theirs = np.flatnonzero(chosen_members[self.member])
+                return True
+        if len(members) == 1:
+            theirs = np.flatnonzero(self.member == members[0])
+        else:
+            chosen_members = np.zeros(len(room), np.bool_)
+            chosen_members[members] = True
+            theirs = np.flatnonzero(chosen_members[self.member])
+        loads, own = units.load[theirs], float(units.load[unit])
+        # loads of both members may rise to the limit, and no further than they are
+        least, most = own - max(0.0, float(room[members].max())), own + max(0.0, float(room[here]))
+        theirs = theirs[(least * (1 - SLACK) <= loads) & (loads <= most)]
         self._budget -= 10 + len(theirs) + len(self.member) // 16
         more = units.load[unit] - units.load[theirs]
         at = self.member[theirs]
         back = np.full(len(theirs), here)
-        # loads of both members may rise to the limit, and no further than they are
         may = (
             (more <= np.maximum(room[at], 0.0))
-            & (-more <= max(float(room[here]), 0.0))
             & units.may_have[units.kind[theirs], here]
             & self._counts_fit(np.array([unit]), theirs, here, at)
         )
         theirs, at, back = theirs[may], at[may], back[may]
         if not len(theirs):
-            return
+            return False
         same = np.full(len(theirs), unit)
         price = self._extra(same, at) + self._extra(theirs, back)
         moves = self._moves(same, at) + self._moves(theirs, back)
         chosen = int(np.lexsort((np.abs(more[may]), moves, price))[0])
-        if (price[chosen], moves[chosen]) < (0, 0):
-            self._swap(unit, int(theirs[chosen]))
+        if (price[chosen], moves[chosen]) >= (0, 0):
+            return False
+        self._swap(unit, int(theirs[chosen]))
+        return True
 
     def _move(self, unit: int, there: int) -> None:
         here = self.member[unit]
