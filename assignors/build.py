@@ -247,14 +247,18 @@ def assemble(
         subscriptions=subscriptions,
         owner=owner,
         loads=loads,
-        capacity=_capacities(ordered, by_load=loads is not None),
-        max_partitions=_limits(ordered),
+        capacity=capacities_of(ordered, by_load=loads is not None),
+        max_partitions=limits_of(ordered),
         contested=contested if contested.any() else None,
     )
 
 
-def _capacities(members: Sequence[MemberInput], *, by_load: bool) -> FloatArray | None:
-    """Return [M] the members' capacities; None where all are equal, and loads are not measured by them."""
+def capacities_of(members: Sequence[MemberInput], *, by_load: bool) -> FloatArray | None:
+    """Return [M] the members' capacities; None where all are equal, and loads are not measured by them.
+
+    Raises:
+        AssignmentError: one is out of range.
+    """
     for member in members:
         if not 0 < member.capacity <= MAX_CAPACITY:
             raise AssignmentError(
@@ -265,8 +269,12 @@ def _capacities(members: Sequence[MemberInput], *, by_load: bool) -> FloatArray 
     return found if (found != alike).any() else None
 
 
-def _limits(members: Sequence[MemberInput]) -> Int64Array | None:
-    """Return [M] the most partitions of each member; None where none has a limit."""
+def limits_of(members: Sequence[MemberInput]) -> Int64Array | None:
+    """Return [M] the most partitions of each member; None where none has a limit.
+
+    Raises:
+        AssignmentError: one is negative.
+    """
     if all(member.max_partitions is None for member in members):
         return None
     for member in members:

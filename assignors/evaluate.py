@@ -114,10 +114,9 @@ def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) ->
 
     It is of bytes where the problem has weights and rates were measured, else of what the problem counts.
     """
-    row = row_of(problem, rates) if rates is not None and problem.weights is not None else np.zeros(0)
-    known = known_mask(problem, owner)
-    whole = float(row[known].sum()) if len(row) else 0.0
-    if not whole:
+    row, known = _bytes_of(problem, rates), known_mask(problem, owner)
+    whole = 0.0 if row is None else float(row[known].sum())
+    if row is None or not whole:
         return evaluate(problem, owner).known_share
     return known_crossing(problem, owner, row) / whole
 
@@ -130,8 +129,8 @@ def share_without_racks(problem: Problem, rates: Rates | None) -> float | None:
 
     Complexity: O(P) for each rack of members with each subscription.
     """
-    row = row_of(problem, rates) if rates is not None and problem.weights is not None else np.zeros(0)
-    if not row.any():
+    row = _bytes_of(problem, rates)
+    if row is None:
         row = np.ones(len(problem.owner))
     known, across = np.zeros(len(row)), np.zeros(len(row))
     kinds = np.stack([problem.member_rack, problem.reads_any_replica, problem.subscription_of], axis=1)
@@ -145,6 +144,14 @@ def share_without_racks(problem: Problem, rates: Rates | None) -> float | None:
     shared = known > 0
     whole = float(row[shared].sum())
     return float((row[shared] * across[shared] / known[shared]).sum()) / whole if whole else None
+
+
+def _bytes_of(problem: Problem, rates: Rates | None) -> FloatArray | None:
+    """Return [P] bytes per second where the problem counts bytes; None where it does not, or nothing was measured."""
+    if rates is None or problem.weights is None:
+        return None
+    row = row_of(problem, rates)
+    return row if row.any() else None
 
 
 def row_of(problem: Problem, rates: Rates) -> FloatArray:

@@ -37,7 +37,7 @@ MAX_AHEAD: Final = 3
 MAX_REJOINS: Final = 256
 """Positions that are tried to find one with so few members before it."""
 _MIN_CHANCES: Final = 5.0
-"""So many of those positions must be good on average: then one takeover in 150 finds none."""
+"""Number of those positions that must be good on average: then one takeover in 150 finds none."""
 _LATER: Final = "try again after members have joined or left, which changes the order"
 REBALANCES: Final = 2
 """The one that the agent asks for, and the one that is held open, in which it comes to lead."""

@@ -17,7 +17,7 @@ from samerack.settings.policy import PolicyRules
 
 UNDISTURBED_SECONDS: Final = 60.0
 MAX_OTHERS: Final = 3
-"""So many rebalances of others may follow in that time: members that join or leave with it, one by one."""
+"""Rebalances of others that may follow in that time: members that join or leave with it, one by one."""
 SETTLED_SECONDS: Final = 10.0
 """While its coordinator moves, a group described as stable may be out of date for this time."""
 PATIENCE_SECONDS: Final = 300.0

@@ -181,7 +181,7 @@ class AgentProcess:
         return self.wait(lambda: self.role(group) in {"leading", "following"}, "it is in the group", timeout=timeout)
 
     def reaches(self, holds: Callable[[], bool], *, seconds: float) -> bool:
-        """Return whether a condition holds within so many seconds."""
+        """Return whether a condition holds within these seconds."""
         try:
             self.wait(holds, "it holds", timeout=seconds / PATIENCE)
         except SandboxError:

@@ -35,7 +35,7 @@ class GroupClient:
         self._client = self.new()
 
     def describe(self, *, timeout: float) -> Any:
-        """Return the group as its coordinator describes it, within so many seconds.
+        """Return the group as its coordinator describes it, within these seconds.
 
         Raises:
             KafkaException: No coordinator answers.

@@ -157,7 +157,7 @@ class StreamsApplication:
         return found
 
     def complete(self, tasks: int, *, standbys: int) -> bool:
-        """Return whether every task runs once, with so many standbys elsewhere, and every instance is running."""
+        """Return whether every task runs once, with all its standbys elsewhere, and every instance is running."""
         now = self.tasks().values()
         active = [task for one in now for task in one.active]
         standby = [task for one in now for task in one.standby]

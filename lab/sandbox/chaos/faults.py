@@ -74,7 +74,7 @@ def _shortly(_fault: Fault, _agent: Agent) -> None:
 
 
 def _stopped(wait: _Hit) -> _Hit:
-    """Stop supervisor and worker for so long; afterwards they go on, maybe with an old generation."""
+    """Stop supervisor and worker for a time; afterwards they go on, maybe with an old generation."""
 
     def hit(fault: Fault, agent: Agent) -> None:
         fault.healing.callback(agent.resume)
@@ -85,7 +85,7 @@ def _stopped(wait: _Hit) -> _Hit:
 
 
 def _cut_off(wait: _Hit) -> _Hit:
-    """Drop what the agent sends for so long."""
+    """Drop what the agent sends for a time."""
 
     def hit(fault: Fault, agent: Agent) -> None:
         number = fault.agents.all.index(agent)

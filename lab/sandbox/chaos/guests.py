@@ -37,7 +37,7 @@ def wait_without_consumers(group: Group) -> None:
 
 
 def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
-    """Wait until the group is empty or deleted, within so many seconds from when its last consumer left."""
+    """Wait until the group is empty or deleted, within these seconds from when its last consumer left."""
 
     def is_empty() -> bool:
         return str(group.describe().state.name) in {"EMPTY", "DEAD"}

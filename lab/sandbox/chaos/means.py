@@ -160,7 +160,7 @@ class Means:
 
 
 def bend(folder: Path, seconds: int) -> None:
-    """Set the wall clock of agent `BENT` ahead by so many seconds from now on."""
+    """Set the wall clock of agent `BENT` ahead by these seconds from now on."""
     with (folder / _CLOCK).open("r+b" if (folder / _CLOCK).exists() else "wb") as clock:
         clock.write(seconds.to_bytes(8, "little", signed=True))
 

@@ -34,7 +34,7 @@ _SETTLED: Final = EMPTY_STATES | {STABLE}
 _REBALANCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.25
 _MIN_LENGTH: Final = 4
-"""So many characters of a member id are shown at least: fewer are hard to find in a log."""
+"""The least number of characters shown of a member id: fewer are hard to find in a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,10 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from samerack.assignors.build import MAX_CAPACITY, MemberInput, build_problem
+from samerack.assignors.build import MAX_CAPACITY, MemberInput, build_problem, capacities_of, limits_of
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import cross_rack_mask, known_mask
 from samerack.assignors.problem import (
-    NO_LIMIT,
     NOBODY,
     AssignmentError,
     BoolArray,
@@ -358,12 +357,19 @@ def _balanced(problem: Problem, state: GroupState) -> Problem:
         return problem
     rows = [topic.loads or (0,) * len(topic.owner) for topic in _by_name(state.topics)]
     loads = np.array([load for row in rows for load in row], np.int64)
-    members = sorted(state.members, key=lambda member: member.id)
-    capacities = np.array([1.0 if member.capacity is None else member.capacity for member in members], np.float64)
-    limits = np.array([NO_LIMIT if one.max_partitions is None else one.max_partitions for one in members], np.int64)
+    by_load = any(topic.loads is not None for topic in state.topics)
+    members = [
+        MemberInput(
+            id=member.id,
+            topics=(),
+            capacity=1.0 if member.capacity is None else member.capacity,
+            max_partitions=member.max_partitions,
+        )
+        for member in sorted(state.members, key=lambda member: member.id)
+    ]
     return replace(
         problem,
-        loads=loads if any(topic.loads is not None for topic in state.topics) else None,
-        capacity=capacities if len(set(capacities.tolist())) > 1 else None,
-        max_partitions=limits if (limits < NO_LIMIT).any() else None,
+        loads=loads if by_load else None,
+        capacity=capacities_of(members, by_load=by_load),
+        max_partitions=limits_of(members),
     )

@@ -34,7 +34,7 @@ _NOISE: Final = 0.1
 _END: Final = ',"election":"samerack"}'
 """The end of every sample: the election that agents take part in by default."""
 _LATER: Final = 1000
-"""A duplicate or malformed record follows its original within so many records."""
+"""Records between an original and its duplicate or malformed copy, at most."""
 
 FILES: Final[Mapping[Kind, str]] = {"sample": "samples.jsonl", "state": "states.jsonl"}
 """The files of a folder of records, by kind."""

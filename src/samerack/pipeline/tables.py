@@ -43,7 +43,7 @@ _ADDED: Final = ("bytes", "records", "samples")
 _OWNER: Final = "samerack.stream"
 """The property of a table that names the stream which writes it."""
 _LATEST: Final = 200
-"""So many commits of a table are searched for the stream's last one: maintenance adds a few for each day."""
+"""Commits of a table that are searched for the stream's last one: maintenance adds a few for each day."""
 _NAME_THE_RIGHT_ONE: Final = (
     "Set pipeline.checkpoint to the latest checkpoint of these tables, or start new tables in pipeline.tables"
 )

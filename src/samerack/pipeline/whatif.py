@@ -37,7 +37,7 @@ from samerack.pipeline.whatif_group import (
 MIN_DOLLARS: Final = 0.01
 """The smallest saving a month that is shown."""
 _MAX_AGE_MS: Final = 86_400_000
-"""An agent publishes each group once a minute at least: one without a state for so long is gone or renamed."""
+"""An agent publishes each group once a minute at least: one without a state for this time is gone or renamed."""
 _LEADER_MS: Final = 600_000
 """So much older than those of other agents a state may be, and the leader's still says more."""
 _TASKS_PER_CORE: Final = 8

@@ -295,7 +295,7 @@ def near(group: GroupProblem) -> GroupProblem:
 
 
 def replicated(group: GroupProblem, copies: int, partitions: BoolArray) -> tuple[GroupProblem, FloatArray]:
-    """Return the group with copies of partitions in at least so many racks; new ones are placed as Kafka would.
+    """Return the group with copies of partitions in at least `copies` racks; new ones are placed as Kafka would.
 
     That is in the next racks after the leader's, shifted by one with every round of partitions, so that followers are
     spread. A partition with an unknown leader rack is not changed.

@@ -30,7 +30,7 @@ from samerack.traffic.snapshot import STREAMS_KINDS, Gap, GroupTraffic, TrafficS
 
 MARKED: Final[tuple[Kind, ...]] = ("rebalance", "plan")
 MIN_POINTS: Final = 12
-"""So many points are shown at least, an hour of five minutes: the first of a new agent do not fill the time axis."""
+"""The time axis has room for at least this number of points, an hour of five minutes, also for a new agent."""
 _OWN_SECONDS: Final = 60.0
 """An assignor is run again after this time: traffic changes slowly, and a run computes a plan."""
 

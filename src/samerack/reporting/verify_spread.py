@@ -31,7 +31,7 @@ CURE_OF_COPARTITIONING: Final = (
     "set leading.keep_copartitioned=never, unless a consumer needs the same partition of several topics, to join them"
 )
 _MAX_RACKS: Final = 6
-"""So many racks are written out."""
+"""More racks than this are counted instead of named."""
 
 
 def members_uneven(spread: RackSpread) -> bool:

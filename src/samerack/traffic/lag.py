@@ -32,7 +32,7 @@ _LARGEST: Final = 2**32 - 1
 _THINNED_EVERY: Final = 8
 """Steps are thinned each time that there are this many: of an hour of polls every five seconds 45 remain."""
 _KEPT_STEPS: Final = 96
-"""So many at most remain then: two weeks of polls every five seconds."""
+"""The most that remain then: two weeks of polls every five seconds."""
 _SHARE_OF_AGE: Final = 5
 """Points closer to each other than this part of their age are thinned."""
 _LONGEST_PAUSE: Final = 120 * _TICKS

@@ -24,7 +24,7 @@ _NATURAL_STEPS: Final = 4
 _HELD_SECONDS: Final = 600.0
 """A step that no other one confirms within this time, and within four of its own, was none that was read."""
 _ALIKE_STEPS: Final = 4
-"""So many steps in a row that are about as long are a reader that catches up, and no jumps."""
+"""A reader that catches up makes this number of steps in a row that are about as long; jumps are fewer."""
 _MIN_RECORD_BYTES: Final = 25.0
 """No client reads more records per second than its network can carry at this number of bytes each."""
 
