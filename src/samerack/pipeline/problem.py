@@ -151,7 +151,7 @@ def group_of(state: GroupState) -> GroupProblem:
         ],
     )
     of_brokers = sorted({rack for rack in state.racks[: state.broker_racks] if rack})
-    problem = _with_racks(problem, of_brokers)
+    problem = with_racks(problem, of_brokers)
     rates = _rates(state)
     sending = {
         member.id
@@ -194,7 +194,7 @@ def at_rates_of(group: GroupProblem, state: GroupState) -> GroupProblem:
     return replace(group, problem=replace(group.problem, weights=_whole_bytes(rates)), rates=rates, state=state)
 
 
-def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
+def with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
     """Return the problem with columns for these racks too, in which the group has no replica or member yet."""
     names = tuple(sorted({*problem.racks, *racks}))
     if names == problem.racks:

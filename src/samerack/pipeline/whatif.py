@@ -28,6 +28,7 @@ from samerack.pipeline.whatif_group import (
     NEAR,
     NEAR_LEAD,
     PRESENT,
+    RACK,
     STRATEGY,
     Questions,
     ScenarioOutcome,
@@ -236,9 +237,12 @@ def ranked(found: DataFrame) -> DataFrame:
 
 
 def by_change(found: DataFrame) -> DataFrame:
-    """Return the saving of each kind of change over the fleet, largest first; omits those below `MIN_DOLLARS`."""
+    """Return the saving of each kind of change over the fleet, largest first; omits those below `MIN_DOLLARS`.
+
+    What a new rack saves is negative where it costs more.
+    """
     return (
-        found.where(F.col("saves_dollars") >= MIN_DOLLARS)
+        found.where((F.col("saves_dollars") >= MIN_DOLLARS) | (F.col("scenario") == RACK))
         .groupBy("scenario")
         .agg(
             F.count("*").alias("places"), F.sum("groups").alias("groups"), F.sum("saves_dollars").alias("saves_dollars")

@@ -6,9 +6,8 @@ serve, how many copies topics have, or where members run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, islice
 from typing import Final
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.consumer.registry import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
-from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array
+from samerack.assignors.problem import NOBODY, Int32Array
 from samerack.common.errors import SettingsError
 from samerack.common.records import LEADING, GroupState
 from samerack.pipeline.problem import (
@@ -31,6 +30,7 @@ from samerack.pipeline.problem import (
     led_options,
     led_plan,
 )
+from samerack.pipeline.whatif_worlds import leaders_only, near, placements, replicated, with_even_leaders, with_rack
 
 PRESENT: Final = "present"
 OWN: Final = "own"
@@ -44,8 +44,8 @@ NEAR_LEAD: Final = "near-lead"
 COPIES: Final = "copies"
 MOVE: Final = "move"
 STRATEGY: Final = "strategy"
-_MAX_PLACEMENTS: Final = 20
-"""Even placements of members that are compared: all of them in up to six racks."""
+ELECT: Final = "elect"
+RACK: Final = "rack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,14 @@ class Questions:
         max_skew: partitions beyond a fair share that a member may have for locality.
         copies: number of racks that get a copy of every partition.
         shares: share of the members by rack; none means equal in every rack.
+        new_rack: a rack that is added; "" for none.
         max_topics: number of topics of a group that are tried one by one for more copies, the most expensive first.
     """
 
     max_skew: int = 2
     copies: int = 2
     shares: Mapping[str, float] = field(default_factory=dict)
+    new_rack: str = ""
     max_topics: int = 5
 
 
@@ -103,7 +105,9 @@ def outcomes(state: GroupState, questions: Questions) -> tuple[ScenarioOutcome, 
         scenarios = _Scenarios(group, state, questions, found)
         scenarios.compare()
         scenarios.lead()
+        scenarios.elect()
         scenarios.spread()
+        scenarios.add_rack()
         scenarios.add_rack_aware_fetch()
         scenarios.copy()
     return tuple(found)
@@ -162,15 +166,31 @@ class _Scenarios:
             worlds = placements(self._group, self._questions.shares)
         except SettingsError:  # racks of another cluster: the scenario does not apply to this group
             return
-        plans = [(world, self._plan(world)) for world in worlds]
-        world, plan = min(plans, key=lambda one: round(crossing(*one).crossing, 3))
-        racks = world.problem.member_rack
-        if (racks != self._group.problem.member_rack).any():
-            counts = np.bincount(racks[racks != NOBODY], minlength=len(world.problem.racks))
-            placed = ", ".join(
-                f"{rack} {count}" for rack, count in zip(world.problem.racks, counts, strict=True) if count
-            )
-            self._add(MOVE, world, plan, reference=base, placed=placed)
+        world, plan = self._nearest(worlds)
+        if (world.problem.member_rack != self._group.problem.member_rack).any():
+            self._add(MOVE, world, plan, reference=base, placed=_placed(world))
+
+    def elect(self) -> None:
+        """Add leaders that are as even over racks as replicas allow, where it matters which replicas lead."""
+        base = self._base[2]
+        if not base.reads.crossing or self._group.problem.reads_any_replica.all():
+            return
+        world = with_even_leaders(self._group)
+        if (world.problem.leader_rack != self._group.problem.leader_rack).any():
+            self._add(ELECT, world, self._plan(world), reference=base)
+
+    def add_rack(self) -> None:
+        """Add brokers and members in one more rack, and replicas spread over all."""
+        rack, racks = self._questions.new_rack, self._group.problem.racks
+        if not rack or rack in racks or not len(self._group.broker_racks):
+            return
+        wider, copying = with_rack(self._group, rack)
+        world, plan = self._nearest(placements(wider, {}))
+        self._add(RACK, world, plan, reference=self._base[2], copying=float(copying.sum()), placed=_placed(world))
+
+    def _nearest(self, worlds: Sequence[GroupProblem]) -> tuple[GroupProblem, Int32Array]:
+        """Return the world whose plan reads least across racks, the first of several, and that plan."""
+        return min(((world, self._plan(world)) for world in worlds), key=lambda one: round(crossing(*one).crossing, 3))
 
     def add_rack_aware_fetch(self) -> None:
         """Add all members sending and fetching with their racks, first as the group is planned now, then led."""
@@ -274,111 +294,8 @@ class _Scenarios:
         return outcome
 
 
-def leaders_only(group: GroupProblem) -> GroupProblem:
-    """Return the group with brokers that serve from leaders only."""
-    problem = group.problem
-    return replace(group, problem=replace(problem, reads_any_replica=np.zeros_like(problem.reads_any_replica)))
-
-
-def near(group: GroupProblem) -> GroupProblem:
-    """Return the group with all members sending and fetching with their rack, and brokers that serve from it.
-
-    This is KIP-881 and KIP-392. Members of unknown rack are assumed to be spread evenly over the brokers' racks.
-    """
-    problem = group.problem
-    racks = problem.member_rack.copy()
-    unknown = np.flatnonzero(racks == NOBODY)
-    if len(group.broker_racks):
-        racks[unknown] = group.broker_racks[np.arange(len(unknown)) % len(group.broker_racks)]
-    everyone = np.ones(len(racks), np.bool_)
-    return replace(group, problem=replace(problem, member_rack=racks, reads_any_replica=everyone), tells_rack=everyone)
-
-
-def replicated(group: GroupProblem, copies: int, partitions: BoolArray) -> tuple[GroupProblem, FloatArray]:
-    """Return the group with copies of partitions in at least `copies` racks; new ones are placed as Kafka would.
-
-    That is in the next racks after the leader's, shifted by one with every round of partitions, so that followers are
-    spread. A partition with an unknown leader rack is not changed.
-
-    Args:
-        group: the group.
-        copies: racks that must have a copy.
-        partitions: [P] which partitions may get more.
-
-    Returns:
-        The group, and [P] bytes per second that the new copies would fetch across racks. The bytes written to a
-        partition are assumed to equal those that the group reads of it.
-    """
-    problem, racks = group.problem, group.broker_racks
-    count = len(racks)
-    places = problem.replica_racks.copy()
-    fetched = np.zeros(len(group.rates))
-    position = np.full(len(problem.racks) + 1, NOBODY)  # the last entry is for NOBODY
-    position[racks] = np.arange(count)
-    leader = position[problem.leader_rack]
-    for step in range(1, count):
-        # the same order for all steps of a partition: its next rack, the one after it ...
-        shifted = (problem.number_of // count + step - 1) % (count - 1) + 1
-        target = racks[(leader + shifted) % count]
-        rows = np.flatnonzero(partitions & (leader != NOBODY) & (places.sum(axis=1) < copies))
-        rows = rows[~places[rows, target[rows]]]
-        places[rows, target[rows]] = True
-        fetched[rows] += group.rates[rows]
-    return replace(group, problem=replace(problem, replica_racks=places)), fetched
-
-
-def placements(group: GroupProblem, shares: Mapping[str, float]) -> list[GroupProblem]:
-    """Return the group with members in racks by these shares, in each way if racks are few; fewest moves first.
-
-    As few members as possible move in each, none of unknown rack.
-
-    Args:
-        group: the group.
-        shares: parts by rack, with any sum; none means equal in every rack of the brokers.
-
-    Raises:
-        SettingsError: a rack is not one of the group's, or no share is positive.
-    """
-    problem = group.problem
-    here = np.bincount(problem.member_rack[problem.member_rack != NOBODY], minlength=len(problem.racks))
-    found = []
-    for quota in islice(_quotas(group, _parts(group, shares) * here.sum()), _MAX_PLACEMENTS):
-        racks = problem.member_rack.copy()
-        leaving = [np.flatnonzero(problem.member_rack == rack)[most:] for rack, most in enumerate(quota)]
-        free = np.maximum(quota - here, 0)
-        racks[np.concatenate(leaving)] = np.repeat(np.arange(len(free), dtype=np.int32), free)
-        found.append((int(free.sum()), replace(group, problem=replace(problem, member_rack=racks))))
-    return [placed for _, placed in sorted(found, key=lambda one: one[0])]
-
-
-def _parts(group: GroupProblem, shares: Mapping[str, float]) -> FloatArray:
-    """Return [R] the share of the members in each rack of the problem."""
-    names = group.problem.racks
-    parts = np.zeros(len(names))
-    if not shares:
-        parts[group.broker_racks] = 1.0
-    for rack, part in shares.items():
-        if rack not in names:
-            raise SettingsError(
-                f"rack {rack!r} is not one of the group's racks, which are {', '.join(names) or 'unknown'}"
-            )
-        parts[names.index(rack)] = part
-    if not parts.sum() > 0:
-        raise SettingsError("no rack to move members to: no rack of a broker is known, or no share is above 0")
-    normal: FloatArray = parts / parts.sum()
-    return normal
-
-
-def _quotas(group: GroupProblem, exact: FloatArray) -> Iterator[Int64Array]:
-    """Yield [R] numbers of members by rack, by largest remainders; of equal ones, racks that lead most bytes first."""
-    whole = np.floor(exact + 1e-9).astype(np.int64)
-    remainder = (exact - whole).round(9)
-    rest = round(remainder.sum())
-    led = np.bincount(group.problem.leader_rack + 1, weights=group.rates, minlength=len(exact) + 1)[1:]
-    order = np.lexsort((-led, -remainder))
-    least = remainder[order[rest - 1]] if rest else np.inf
-    sure = order[remainder[order] > least]
-    for more in combinations(order[remainder[order] == least].tolist(), rest - len(sure)):
-        quota = whole.copy()
-        quota[[*sure, *more]] += 1
-        yield quota
+def _placed(world: GroupProblem) -> str:
+    """Return the members by rack, in words."""
+    racks = world.problem.member_rack
+    counts = np.bincount(racks[racks != NOBODY], minlength=len(world.problem.racks))
+    return ", ".join(f"{rack} {count}" for rack, count in zip(world.problem.racks, counts, strict=True) if count)

@@ -13,7 +13,18 @@ from rich.table import Table
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.money import PriceTable
-from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, STRATEGY, Questions
+from samerack.pipeline.whatif_group import (
+    COPIES,
+    ELECT,
+    LEAD,
+    MOVE,
+    NEAR,
+    NEAR_LEAD,
+    RACK,
+    SKEW,
+    STRATEGY,
+    Questions,
+)
 from samerack.settings.cures import command
 from samerack.settings.protocols import unsound
 
@@ -158,6 +169,19 @@ TEXTS: Final[Mapping[str, Texts]] = {
         why=lambda change: f"there are too few members where the data is; {_left(change)}",
         cure=_move_cure,
     ),
+    ELECT: Texts(
+        title="spread leaders evenly over racks",
+        why=lambda change: f"members read from leaders, and some racks lead more than others; {_left(change)}",
+        cure=lambda change, _questions: (
+            f"reorder the replicas of its topics on brokers of {change.cluster} so that each rack leads as many "
+            "partitions, then elect preferred leaders"
+        ),
+    ),
+    RACK: Texts(
+        title="add a rack",
+        why=lambda change: f"replicas and members are spread over one rack more; {_left(change)}",
+        cure=lambda change, _questions: f"run the members of {change.group} in {change.placed}",
+    ),
 }
 
 
@@ -236,9 +260,9 @@ def show(answer: WhatIf, console: Console) -> None:
     if answer.kinds:
         console.print(Group(_kinds(answer), _ranking(answer)))
         console.print(
-            "Leading, fetching near and other racks for members are alternatives of a group: their savings do not add "
-            "up. Unequal shares come on top of leading; leading where all fetch near on top of fetching near, and "
-            "copies on top of both."
+            "Leading, fetching near, other racks for members or leaders, and a new rack are alternatives of a group: "
+            "their savings do not add up. Unequal shares come on top of leading; leading where all fetch near on top "
+            "of fetching near, and copies on top of both."
         )
     else:
         console.print("No change saves a cent a month.")

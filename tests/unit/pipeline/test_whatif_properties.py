@@ -14,7 +14,7 @@ from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.consumer.registry import own_plan
 from samerack.assignors.problem import AssignmentError
 from samerack.common.records import LEADING, GroupState, MemberState, TopicState
-from samerack.pipeline import whatif_group as worlds
+from samerack.pipeline import whatif_worlds as worlds
 from samerack.pipeline.problem import GroupProblem, PlanReads, StateError, crossing, group_of
 from samerack.pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, OPTIMAL, PRESENT, SKEW, Questions, outcomes
 from tests.records import STATE

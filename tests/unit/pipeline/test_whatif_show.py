@@ -118,7 +118,8 @@ def test_json_has_the_same() -> None:
     found = json.loads(json.dumps(to_json(ANSWER)))
     assert found["totals"]["dollars"] == 48.9
     assert found["ranking"][0]["do"].startswith("name orders")
-    assert found["questions"] == {"max_skew": 2, "copies": 2, "shares": {"rack-a": 1, "rack-b": 3}, "max_topics": 5}
+    asked = {"max_skew": 2, "copies": 2, "shares": {"rack-a": 1, "rack-b": 3}, "new_rack": "", "max_topics": 5}
+    assert found["questions"] == asked
     assert found["failures"][0]["group"] == "bad\x1bgroup"
 
 

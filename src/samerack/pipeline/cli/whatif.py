@@ -13,7 +13,7 @@ import typer
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline.cli.spark import need_spark, progress_shown
-from samerack.pipeline.whatif_group import MOVE, Questions
+from samerack.pipeline.whatif_group import MOVE, RACK, Questions
 from samerack.pipeline.whatif_show import Failure, KindOfChange, WhatIf, WhatIfChange, WhatIfTotals, show, to_json
 from samerack.settings.all_settings import Settings
 from samerack.settings.flags import settings_from
@@ -54,6 +54,10 @@ def whatif(
             help="Racks in which members should run, e.g. rack-a=2,rack-b=1; default: evenly in all racks.",
         ),
     ] = "",
+    add_rack: Annotated[
+        str,
+        typer.Option("--add-rack", metavar="RACK", help="A new rack in which brokers and members run too."),
+    ] = "",
     since: Annotated[
         datetime | None,
         typer.Option(
@@ -86,7 +90,7 @@ def whatif(
     need_spark()
     from samerack.pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
 
-    questions = Questions(max_skew=max_skew, copies=copies, shares=_shares(members))
+    questions = Questions(max_skew=max_skew, copies=copies, shares=_shares(members), new_rack=add_rack)
     outputs = {kind: path for kind, path in (("csv", csv), ("parquet", parquet)) if path is not None}
     for kind, path in outputs.items():
         if path.exists():
@@ -147,6 +151,8 @@ def _asked(
         typer.echo(
             f"--members: no group would save with it, or none has the racks {', '.join(questions.shares)}", err=True
         )
+    if questions.new_rack and rows.where(rows.scenario == RACK).isEmpty():
+        typer.echo(f"--add-rack {questions.new_rack}: each group has it already, or no racks of brokers", err=True)
     return rows, left_out
 
 
