@@ -49,6 +49,7 @@ def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
         "traffic_by_day.csv",
         "groups_by_day.csv",
         "lost_rack_awareness.csv",
+        "focus.csv",
     }
 
 

@@ -30,10 +30,14 @@ def exactly(name: str) -> str:
     return f"{_ESCAPE if name.startswith(_EXCLUDES) else ''}{escape(name)}"
 
 
+def pattern_of(entry: str) -> str:
+    """Return the shell pattern of an entry."""
+    return entry.removeprefix(_ESCAPE) if entry.startswith(_ESCAPE + _EXCLUDES) else entry
+
+
 def fits(entry: str, name: str) -> bool:
     """Return whether an entry stands for a name; upper and lower case differ."""
-    pattern = entry.removeprefix(_ESCAPE) if entry.startswith(_ESCAPE + _EXCLUDES) else entry
-    return name == entry or fnmatchcase(name, pattern)
+    return name == entry or fnmatchcase(name, pattern_of(entry))
 
 
 def first_match(patterns: Mapping[str, Value], name: str) -> Value | None:

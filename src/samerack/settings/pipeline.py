@@ -75,3 +75,9 @@ class PipelineSettings(Section):
     )
     traffic_days: int = Field(default=400, ge=1, description="Days that `traffic_by_minute` keeps.")
     states_days: int = Field(default=90, ge=1, description="Days that `group_states` keeps.")
+    owners: dict[str, str] = Field(
+        default_factory=dict,
+        description="Who pays for a group: maps shell patterns of group names to owners such as teams; the first match "
+        "wins.",
+        examples=[{"orders-*": "team-orders"}],
+    )

@@ -77,6 +77,24 @@ def report(**changes: Any) -> fleet_report.FleetReport:
             for place, client in enumerate((*_RACKS, ""))
             for replica in _RACKS
         ),
+        owners=(
+            fleet_report.OwnerLine(
+                owner="team <b>orders</b>",
+                groups=12,
+                bytes=80_000_000_000_000,
+                crossing_bytes=30_000_000_000_000,
+                share=0.375,
+                month=fleet_report.Money(spent=1200.0, saved=600.0, possible=300.0),
+            ),
+            fleet_report.OwnerLine(
+                owner="",
+                groups=400,
+                bytes=40_000_000_000_000,
+                crossing_bytes=11_000_000_000_000,
+                share=None,
+                month=fleet_report.Money(spent=459.27, saved=None, possible=None),
+            ),
+        ),
         unit="day",
         timeline=tuple(
             fleet_report.Moment(

@@ -57,6 +57,13 @@ def test_names_from_records_stay_text(text: str) -> None:
     assert text.count("reports &lt;b&gt;&amp;amp;&lt;/b&gt; $HOME $PATH") >= 3
 
 
+def test_owners_are_shown_where_there_are_any(text: str) -> None:
+    """Names of owners come from settings, and stay text; without owners nothing speaks of them."""
+    assert "team &lt;b&gt;orders&lt;/b&gt;" in text
+    assert "<i>no owner</i>" in text
+    assert "owner" not in page(report(owners=()))
+
+
 def test_the_markup_is_sound(text: str) -> None:
     """Every tag is closed, ids are unique, and every link within the page has its target."""
     parser = _Balanced()

@@ -78,7 +78,7 @@ def report(
             gather.gathered(
                 found,
                 prices,
-                gather.Asked(first=first, last=last, max_days=days or _DAYS, top=top),
+                gather.Asked(first=first, last=last, max_days=days or _DAYS, top=top, owners=settings.pipeline.owners),
                 progress=lambda step: typer.echo(step, err=True),
             ) as made,
         ):

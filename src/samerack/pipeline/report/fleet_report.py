@@ -155,6 +155,22 @@ class GroupLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerLine:
+    """The groups of one owner over the period; `owner` is "" for groups without one.
+
+    Attributes:
+        share: cross-rack share of the bytes with known racks.
+    """
+
+    owner: str
+    groups: int
+    bytes: int
+    crossing_bytes: int
+    share: float | None
+    month: Money
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLine:
     """One topic, summed over all groups that read it."""
 
@@ -236,6 +252,7 @@ class FleetReport:
         unit: of the timeline: minute, hour or day.
         groups: the most expensive first; lists hold as many as were asked for.
         savers: the groups with most saved and possible together.
+        owners: all owners, the most expensive first; none without `pipeline.owners`.
         losses_in_all: number of losses, shown or not.
         twice: groups that agents without a common election measured at the same time.
         failed: number of groups whose plans could not be computed.
@@ -252,6 +269,7 @@ class FleetReport:
     days: tuple[Day, ...]
     groups: tuple[GroupLine, ...]
     savers: tuple[GroupLine, ...]
+    owners: tuple[OwnerLine, ...]
     topics: tuple[TopicLine, ...]
     losses: tuple[Loss, ...]
     losses_in_all: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import LEADING
-from samerack.pipeline.report import chapters, figures
+from samerack.pipeline.report import billing, chapters, figures
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
 from samerack.pipeline.report.fleet_report import (
     Bad,
@@ -29,6 +29,7 @@ from samerack.pipeline.report.fleet_report import (
     Moment,
     Money,
     Mover,
+    OwnerLine,
     Pair,
     Period,
     TopicLine,
@@ -70,12 +71,14 @@ class Asked:
         last: last day; None means the newest in the table.
         max_days: how many days at most, where no first day is given.
         top: how many groups, topics and losses are shown.
+        owners: owners by patterns of group names (`pipeline.owners`).
     """
 
     first: date | None = None
     last: date | None = None
     max_days: int | None = None
     top: int = 20
+    owners: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +138,7 @@ def gathered(
         lost = kept(figures.losses(parts, groups, period.seconds, prices))
         failed, failure = _failed(parts)
         scale = SECONDS_PER_MONTH / period.seconds
+        owner = billing.owner_of(asked.owners)
         report = FleetReport(
             period=period,
             prices=prices,
@@ -146,6 +150,7 @@ def gathered(
             days=tuple(_value_of(Day, row, seconds=seconds[row["day"]]) for row in days),
             groups=_lines(groups.orderBy(F.desc("dollars"), F.desc("bytes"), *GROUP), top, scale),
             savers=_lines(_by_savings(groups), top, scale),
+            owners=_owners(groups.withColumn("owner", owner), scale) if asked.owners else (),
             topics=_topics(daily, top, scale),
             losses=tuple(_value_of(Loss, row, at=_utc(row["at"])) for row in lost.limit(top).collect()),
             losses_in_all=lost.count(),
@@ -155,7 +160,12 @@ def gathered(
             failed=failed,
             failure=failure,
         )
-        frames = {"traffic_by_day": daily, "groups_by_day": group_days, "lost_rack_awareness": lost}
+        frames = {
+            "traffic_by_day": daily,
+            "groups_by_day": group_days.withColumn("owner", owner),
+            "lost_rack_awareness": lost,
+            "focus": billing.charges(daily.withColumn("owner", owner), prices),
+        }
         yield Gathered(report=report, frames=frames, days=tuple(row["day"] for row in days))
 
 
@@ -273,6 +283,17 @@ def _lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
         )
         for row in groups.limit(top).collect()
     )
+
+
+def _owners(groups: DataFrame, scale: float) -> tuple[OwnerLine, ...]:
+    """Return all owners, from `figures.by_group` with the owner of each."""
+    sums = groups.groupBy("owner").agg(
+        F.count(F.lit(1)).alias("groups"),
+        *(total(name).alias(name) for name in ("bytes", "crossing_bytes", "unknown_bytes")),
+        *(F.sum(name).alias(name) for name in ("dollars", "saved_dollars", "possible_dollars")),
+    )
+    rows = sums.orderBy(F.desc("dollars"), F.desc("bytes"), "owner").collect()
+    return tuple(_value_of(OwnerLine, row, share=_share(row), month=_money(row, scale)) for row in rows)
 
 
 def _topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:

@@ -80,6 +80,8 @@ _WRITERS: Final[Mapping[Format, Callable[[Path, pa.Schema], AbstractContextManag
     "parquet": parquet.ParquetWriter,
 }
 _PART: Final = ".part"
+_DAYS: Final = ("day", "ChargePeriodStart")
+"""Columns of days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +296,7 @@ def _for_page(svg: str, width: str) -> str:
 
 
 def write_tables(frames: Mapping[str, DataFrame], days: Iterable[date], folder: Path, kind: Format) -> tuple[Path, ...]:
-    """Write each frame to a file of its name; frames with a column `day` day by day. Returns the files.
+    """Write each frame to a file of its name; frames with a column of the day day by day. Returns the files.
 
     Raises:
         AgentError: The folder cannot be written.
@@ -307,7 +309,8 @@ def write_tables(frames: Mapping[str, DataFrame], days: Iterable[date], folder: 
 
 
 def _table_file(frame: DataFrame, days: tuple[date, ...], path: Path, kind: Format) -> Path:
-    parts = [frame.where(F.col("day") == F.lit(day)) for day in days] if "day" in frame.columns else [frame]
+    by = next((name for name in _DAYS if name in frame.columns), None)
+    parts = [frame] if by is None else [frame.where(F.col(by) == F.lit(day)) for day in days]
     part = path.with_name(path.name + _PART)
     tables = (one.toArrow() for one in parts)
     first = next(tables)

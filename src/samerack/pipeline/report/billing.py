@@ -1,0 +1,73 @@
+"""Who pays: owners of groups by patterns of their names, and costs in the columns of FOCUS, the standard of bills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import translate
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+
+from samerack.common.money import PriceTable
+from samerack.common.patterns import pattern_of
+
+NOBODY: Final = ""
+"""Owner of groups that no pattern fits."""
+_TAGS: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "owner")
+
+
+def owner_of(owners: Mapping[str, str]) -> Column:
+    """Return the owner of the column `group`: that of the first pattern that fits, as with `patterns.first_match`."""
+    found = F.lit(NOBODY)
+    for pattern, owner in reversed(list(owners.items())):
+        fits = (F.col("group") == pattern) | F.col("group").rlike(f"^{translate(pattern_of(pattern))}")
+        found = F.when(fits, owner).otherwise(found)
+    return found
+
+
+def charges(daily: DataFrame, prices: PriceTable) -> DataFrame:
+    """Return what crossed racks as daily charges with the column names of FOCUS 1.2.
+
+    They are estimates at list prices, and the provider's own bill has the same bytes: nobody should add both.
+
+    Args:
+        daily: day, cluster, group, topic, client_rack, replica_rack, owner, crossing_bytes, dollars.
+        prices: the prices that made the dollars.
+    """
+    begin = F.col("day").cast("timestamp")
+    month = F.trunc("day", "month")
+    quantity = F.col("crossing_bytes") / F.lit(float(prices.bytes_per_gb))
+    name = F.concat_ws("/", "cluster", "group")
+    columns: dict[str, Column] = {
+        "BilledCost": F.col("dollars"),
+        "BillingAccountId": F.col("cluster"),
+        "BillingCurrency": F.lit(prices.currency),
+        "BillingPeriodEnd": F.add_months(month, 1).cast("timestamp"),
+        "BillingPeriodStart": month.cast("timestamp"),
+        "ChargeCategory": F.lit("Usage"),
+        "ChargeClass": F.lit(None).cast("string"),
+        "ChargeDescription": F.concat_ws(" ", F.lit("Kafka consumers:"), "replica_rack", F.lit("to"), "client_rack"),
+        "ChargeFrequency": F.lit("Usage-Based"),
+        "ChargePeriodEnd": F.date_add("day", 1).cast("timestamp"),
+        "ChargePeriodStart": begin,
+        "ConsumedQuantity": quantity,
+        "ConsumedUnit": F.lit("GB"),
+        "ContractedCost": F.col("dollars"),
+        "EffectiveCost": F.col("dollars"),
+        "InvoiceIssuerName": F.lit(prices.provider),
+        "ListCost": F.col("dollars"),
+        "ListUnitPrice": F.lit(prices.dollars_per_gb_sent + prices.dollars_per_gb_received),
+        "PricingQuantity": quantity,
+        "PricingUnit": F.lit("GB"),
+        "ProviderName": F.lit(prices.provider),
+        "PublisherName": F.lit(prices.provider),
+        "ResourceId": name,
+        "ResourceName": F.col("group"),
+        "ResourceType": F.lit("Kafka consumer group"),
+        "ServiceCategory": F.lit("Networking"),
+        "ServiceName": F.lit("Data transfer between zones"),
+        "SubAccountId": F.col("owner"),
+        "Tags": F.to_json(F.struct(*_TAGS)),
+    }
+    return daily.where(F.col("dollars") > 0).select(*(column.alias(name) for name, column in columns.items()))
