@@ -109,7 +109,8 @@ class Cluster(KafkaCluster):
             for broker in self._racks:  # they wait for the controller, which is formatted next
                 self._spawn(broker)
             properties = self._write(CONTROLLER)
-            format_storage(properties, self._cluster_id, self._folder, version=self._version)
+            jars = self._overrides.get(CONTROLLER, ({}, ()))[1]
+            format_storage(properties, self._cluster_id, self._folder, more=jars, version=self._version)
             self._spawn(CONTROLLER)
             for node in nodes:
                 self._wait_started(node)
@@ -132,7 +133,10 @@ class Cluster(KafkaCluster):
             self._folder = None
 
     def override(self, broker: int, *, properties: Mapping[str, str], jars: Sequence[Path] = ()) -> None:
-        """Give a broker properties and jars of its own, from its next start on; they replace earlier ones."""
+        """Give a broker, or the controller, properties and jars of its own, from its next start on.
+
+        They replace earlier ones.
+        """
         self._overrides[broker] = (dict(properties), tuple(jars))
 
     def log(self, broker: int, lines: int = 30) -> str:
@@ -178,7 +182,7 @@ class Cluster(KafkaCluster):
         more = self._security.common()
         if node != CONTROLLER:
             more |= self._properties | {key: value for one in listeners for key, value in one.prefixed().items()}
-            more |= self._overrides.get(node, ({}, ()))[0]
+        more |= self._overrides.get(node, ({}, ()))[0]
         return write_properties(self._home(), settings, self._cluster_id, more)
 
     def _spawn(self, node: int) -> None:

@@ -75,7 +75,7 @@ def _measured(cluster: Cluster, admin: Admin, application: StreamsApplication) -
     wait_until(lambda: _all_read(application), "all processes read", timeout=60)
     before = {read: application.received(read) for read in _READ}
     kernel = measure(cluster.brokers.values(), application.racks(), seconds=_MEASURE_SECONDS)
-    sources, changelogs = (_crossing(admin, before[read], application.received(read)) for read in _READ)
+    sources, changelogs = (crossing(admin, before[read], application.received(read)) for read in _READ)
     total = sum(sum(rates.values()) for rates in kernel.by_rack.values())
     return _Measured(
         share=kernel.cross_rack_share,
@@ -87,7 +87,7 @@ def _measured(cluster: Cluster, admin: Admin, application: StreamsApplication) -
     )
 
 
-def _crossing(admin: Admin, before: Mapping[str, Counter[int]], now: Mapping[str, Counter[int]]) -> float:
+def crossing(admin: Admin, before: Mapping[str, Counter[int]], now: Mapping[str, Counter[int]]) -> float:
     """Return the share of what processes received in between that came from brokers of other racks."""
     racks, own = admin.racks(), {place.name: place.rack for place in PLACES}
     read = {(name, broker): count for name in now for broker, count in (now[name] - before[name]).items()}

@@ -106,13 +106,15 @@ def command(  # noqa: PLR0913 - one parameter for each part of a command line
     ]
 
 
-def format_storage(properties: Path, cluster_id: str, folder: Path, *, version: str = KAFKA_VERSION) -> None:
+def format_storage(
+    properties: Path, cluster_id: str, folder: Path, *, more: Sequence[Path] = (), version: str = KAFKA_VERSION
+) -> None:
     """Write the first metadata of a controller (a broker's own storage needs none: see `write_properties`)."""
     arguments = ["format", "--cluster-id", cluster_id, "--config", str(properties)]
     log = folder / "format.log"
     with log.open("wb") as out:
         process = spawn(
-            command("kafka.tools.StorageTool", arguments, folder=folder, version=version),
+            command("kafka.tools.StorageTool", arguments, folder=folder, more=more, version=version),
             stdout=out,
             stderr=subprocess.STDOUT,
         )

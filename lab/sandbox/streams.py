@@ -25,6 +25,12 @@ from lab.sandbox.members.programs import java_command
 
 CLASS: Final = "io.samerack.streams.AgentTaskAssignor"
 """samerack's task assignor."""
+_CLASSIC: Final = {
+    "session.timeout.ms": "6000",  # an instance that closes stays a member until then
+    "heartbeat.interval.ms": "1000",
+    "rack.aware.assignment.tags": "zone",
+}
+"""Brokers have these where they assign."""
 _MAX_SECONDS: Final = 60.0
 """How long the comparison of output and input may take."""
 
@@ -103,10 +109,8 @@ class StreamsApplication:
             "state.dir": str(self._folder),
             "processing.guarantee": "exactly_once_v2",
             "commit.interval.ms": "200",
-            "session.timeout.ms": "6000",  # an instance that closes stays a member until then
-            "heartbeat.interval.ms": "1000",
             "client.tag.zone": place.rack,
-            "rack.aware.assignment.tags": "zone",
+            **({} if self.properties.get("group.protocol") == "streams" else _CLASSIC),
             **self.properties,
             **{key.replace("_", "."): value for key, value in more.items()},
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "samerack"
+_COORDINATOR: Final = re.compile(r"kafka-(group-coordinator|coordinator-common)-\d")
 OPTIONS: Final = (Options(), Options(), Options(max_skew=1), Options(max_skew=3), Options(keep_copartitioned=True))
 """Options of the cases, in turns; half of the cases have the defaults or close to it."""
 
@@ -42,7 +44,9 @@ def build() -> None:
         raise RuntimeError(f"the brokers' assignor could not be built:\n{built.stderr}")
 
 
-def java(main: str, *arguments: str, options: tuple[str, ...] = (), oldest: bool = False) -> list[str]:
+def java(
+    main: str, *arguments: str, options: tuple[str, ...] = (), oldest: bool = False, coordinator: bool = True
+) -> list[str]:
     """Return the command that runs a class of the proof with the assignor's jar as brokers load it.
 
     Args:
@@ -50,13 +54,18 @@ def java(main: str, *arguments: str, options: tuple[str, ...] = (), oldest: bool
         arguments: of the class.
         options: of the JVM.
         oldest: whether Kafka 4.0's interfaces come first, which do not have all questions that later ones have.
+        coordinator: whether the classes of Kafka's coordinator are there, not only its interfaces.
     """
     home = os.environ.get("JAVA_HOME")
     path = [
         *([f"{CACHE / 'broker-oldest'}/*"] if oldest else []),
         str(CACHE / "java" / "samerack-broker-proof.jar"),
         str(CACHE / "java" / "samerack-broker-assignor.jar"),
-        f"{CACHE / 'broker-proof'}/*",
+        *(
+            str(jar)
+            for jar in (CACHE / "broker-proof").glob("*.jar")
+            if coordinator or not _COORDINATOR.match(jar.name)
+        ),
     ]
     name = main if "." in main else f"io.samerack.broker.{main}"
     program = str(Path(home) / "bin" / "java") if home else "java"

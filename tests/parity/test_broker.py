@@ -58,6 +58,30 @@ def test_guest() -> None:
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("exhaustive", str(effort.of(2000))), {"cases": effort.of(2000)}),
+        (("threads", "300"), {"groups": 300}),
+        (("guest",), {"checks": 11}),
+        (("large", "600"), {"tasks": 600}),
+    ],
+)
+@pytest.mark.usefixtures("peer")
+def test_tasks(arguments: tuple[str, ...], found: dict[str, int]) -> None:
+    """No plan of a small group is better (KIP-1357); threads, unknown racks and 600 tasks are as documented."""
+    run = subprocess.run(java("TaskProof", *arguments), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout).items() >= found.items()
+
+
+@pytest.mark.usefixtures("peer")
+def test_tasks_in_another_kafka() -> None:
+    """Where the coordinator has other classes than those of 4.4, tasks have a plan all the same."""
+    run = subprocess.run(java("TaskProof", "another", coordinator=False), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
 @pytest.mark.usefixtures("peer")
 def test_oldest_kafka() -> None:
     """It works where Kafka cannot say yet whether a partition may be assigned (4.0)."""

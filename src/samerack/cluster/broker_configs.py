@@ -162,6 +162,8 @@ ASSIGNOR: Final = "samerack"
 CLASS: Final = "io.samerack.broker.RackAwareAssignor"
 LINE: Final = f"{ASSIGNORS_KEY}={CLASS},uniform,range"
 """The line in the configuration of a broker that has samerack's assignor."""
+TASK_LINE: Final = "group.streams.assignors=sticky,io.samerack.broker.RackAwareTaskAssignor"
+"""The line of brokers and controllers that have samerack's assignor of Streams groups (KIP-1357)."""
 _KAFKAS: Final = "org.apache.kafka.coordinator.group.assignor."
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from samerack.assignors.streams.application import Strategy
-from samerack.cluster.broker_configs import ASSIGNOR
+from samerack.cluster.broker_configs import ASSIGNOR, TASK_LINE
 from samerack.cluster.group import EAGER, no_room_reason
 from samerack.common.records import FOLLOWING, LEADING
 from samerack.reporting.baseline import counted_apart
@@ -28,10 +28,11 @@ _NEAR_RANDOM: Final = 0.9
 _CONSUMER: Final = "consumer"
 _CLASSIC: Final = "classic"
 STREAMS_BROKER_ASSIGNED: Final = (
-    "the brokers assign its tasks (KIP-1071) and know no racks of replicas: with group.protocol=streams the settings "
-    "rack.aware.assignment.* and task.assignor.class of the application have no effect. Assignors in the brokers "
-    "(KIP-1357, group.streams.assignors, since Kafka 4.4) cannot help either: their TopologyDescriber names no racks "
-    "of replicas. With group.protocol=classic the application can set rack.aware.assignment.strategy and client.rack"
+    "the brokers assign its tasks (KIP-1071): with group.protocol=streams the settings rack.aware.assignment.* and "
+    f"task.assignor.class of the application have no effect. From Kafka 4.4 on, {TASK_LINE} on every broker and "
+    "controller, with samerack's broker jar, and streams.assignor.name=samerack for the group assign them by racks, "
+    "with its next change; members send client.rack from Kafka Streams 4.3 on. With group.protocol=classic the "
+    "application can set rack.aware.assignment.strategy and client.rack"
 )
 """For an application whose tasks the brokers assign."""
 _SAFE_TO_OFFER: Final = LeadingSettings().protocols

@@ -21,7 +21,7 @@ from samerack.agent.policy.back_off_causes import RULES
 from samerack.agent.web.api import POLICY
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.cli.main import app
-from samerack.cluster.broker_configs import LINE
+from samerack.cluster.broker_configs import LINE, TASK_LINE
 from samerack.cluster.racks import SOURCES, Source
 from samerack.common.records import TrafficSample
 from samerack.settings.all_settings import Settings
@@ -134,6 +134,7 @@ def test_the_line_of_the_new_protocols_page_is_that_of_the_commands() -> None:
     """Bare brokers and Strimzi get the same value, and both get the selector without which reads stay far."""
     key, _, value = LINE.partition("=")
     assert f"   {LINE}\n" in _text("docs/new-protocol.md")
+    assert f"   {TASK_LINE}\n" in _text("docs/new-protocol.md")
     config = yaml.safe_load(yaml_of("new-protocol.md"))["spec"]["kafka"]["config"]
     assert config[key] == value
     assert config["replica.selector.class"].endswith("RackAwareReplicaSelector")

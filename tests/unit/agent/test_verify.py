@@ -11,7 +11,7 @@ import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
-from samerack.cluster.broker_configs import LINE, ServerAssignors, from_values
+from samerack.cluster.broker_configs import LINE, TASK_LINE, ServerAssignors, from_values
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
@@ -395,7 +395,7 @@ def test_brokers_without_the_assignor_that_others_have() -> None:
         ("classic", "range", "let the agent lead it"),
         ("streams-classic", "stream", "set rack.aware.assignment.strategy=min_traffic, unless it is set"),
         ("streams", "sticky", "rack.aware.assignment.* and task.assignor.class of the application have no effect"),
-        ("streams", "sticky", "KIP-1357, group.streams.assignors, since Kafka 4.4) cannot help either"),
+        ("streams", "sticky", f"From Kafka 4.4 on, {TASK_LINE} on every broker and controller"),
     ],
 )
 def test_each_kind_of_group_gets_the_cure_that_helps_it(kind: GroupKind, assignor: str, cure: str) -> None:

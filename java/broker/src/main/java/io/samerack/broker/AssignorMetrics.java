@@ -7,6 +7,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAccumulator;
 import javax.management.InstanceAlreadyExistsException;
 import javax.management.JMException;
+import javax.management.NotCompliantMBeanException;
 import javax.management.ObjectName;
 import javax.management.StandardMBean;
 import org.slf4j.Logger;
@@ -18,9 +19,9 @@ import org.slf4j.LoggerFactory;
  * <p>There is one for the whole broker: Kafka makes an assignor each time it reads its configuration, and calls it from
  * several threads at once.
  */
-final class AssignorMetrics implements AssignorMetricsMBean {
-    static final AssignorMetrics OF_BROKER = new AssignorMetrics();
+class AssignorMetrics implements AssignorMetricsMBean {
     static final String NAME = "io.samerack:type=RackAwareAssignor";
+    static final AssignorMetrics OF_BROKER = new AssignorMetrics();
 
     private static final Logger LOG = LoggerFactory.getLogger(RackAwareAssignor.class);
 
@@ -28,8 +29,13 @@ final class AssignorMetrics implements AssignorMetricsMBean {
     enum Cause {
         WORK_BOUND,
         ERROR,
-        FAILED_CHECK
+        FAILED_CHECK,
+        UNKNOWN_TOPICS,
+        UNKNOWN_REPLICA_RACKS,
+        UNKNOWN_MEMBER_RACKS
     }
+
+    private final String name;
 
     private final AtomicLong assignments = new AtomicLong();
     private final AtomicLong configurationErrors = new AtomicLong();
@@ -38,20 +44,29 @@ final class AssignorMetrics implements AssignorMetricsMBean {
     private volatile long lastNanoseconds;
 
     AssignorMetrics() {
+        this(NAME);
+    }
+
+    AssignorMetrics(String name) {
+        this.name = name;
         for (Cause cause : Cause.values()) {
             plainPlans.put(cause, new AtomicLong());
         }
+    }
+
+    StandardMBean bean() throws NotCompliantMBeanException {
+        return new StandardMBean(this, AssignorMetricsMBean.class);
     }
 
     /** Makes the counts visible; without them the assignor works all the same. */
     void register() {
         try {
             ManagementFactory.getPlatformMBeanServer()
-                    .registerMBean(new StandardMBean(this, AssignorMetricsMBean.class), new ObjectName(NAME));
+                    .registerMBean(bean(), new ObjectName(name));
         } catch (InstanceAlreadyExistsException again) {
-            LOG.debug("{} is registered already", NAME);
+            LOG.debug("{} is registered already", name);
         } catch (JMException | RuntimeException failure) {
-            LOG.warn("The assignor's metrics are not visible as {}", NAME, failure);
+            LOG.warn("The assignor's metrics are not visible as {}", name, failure);
         }
     }
 
@@ -67,16 +82,24 @@ final class AssignorMetrics implements AssignorMetricsMBean {
     }
 
     void plain(Cause cause, Throwable failure, Group group) {
+        plain(cause, failure, group.members.length, group.partitions() + " partitions");
+    }
+
+    final void plain(Cause cause, Throwable failure, int members, String content) {
         if (plainPlans.get(cause).getAndIncrement() == 0) {
             LOG.error(
-                    "A group of {} members and {} partitions got a plain plan, balanced and sticky but not exact ({})."
+                    "A group of {} members and {} got a plain plan, balanced and sticky but not exact ({})."
                             + " This cause is logged once and then counted in {}",
-                    group.members.length,
-                    group.partitions(),
+                    members,
+                    content,
                     cause,
-                    NAME,
+                    name,
                     failure);
         }
+    }
+
+    final long plainPlans(Cause cause) {
+        return plainPlans.get(cause).get();
     }
 
     @Override
@@ -86,17 +109,17 @@ final class AssignorMetrics implements AssignorMetricsMBean {
 
     @Override
     public long getPlainPlansForWorkBound() {
-        return plainPlans.get(Cause.WORK_BOUND).get();
+        return plainPlans(Cause.WORK_BOUND);
     }
 
     @Override
     public long getPlainPlansForError() {
-        return plainPlans.get(Cause.ERROR).get();
+        return plainPlans(Cause.ERROR);
     }
 
     @Override
     public long getPlainPlansForFailedCheck() {
-        return plainPlans.get(Cause.FAILED_CHECK).get();
+        return plainPlans(Cause.FAILED_CHECK);
     }
 
     @Override

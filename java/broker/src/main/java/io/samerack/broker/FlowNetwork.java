@@ -77,6 +77,21 @@ final class FlowNetwork {
         return residual[arc + 1];
     }
 
+    /** Takes one unit off the flow from a node, up to the first node below a bound, and returns that one. */
+    int follow(int from, int bound) {
+        int node = from;
+        while (node >= bound) {
+            int arc = out[node];
+            while (arc % 2 == 1 || residual[arc + 1] == 0) { // odd arcs lead back
+                arc = next[arc];
+            }
+            residual[arc]++;
+            residual[arc + 1]--;
+            node = head[arc];
+        }
+        return node;
+    }
+
     /** Says whether an arc can carry no more. */
     boolean isFull(int arc) {
         return residual[arc] == 0;

@@ -172,7 +172,7 @@ final class Settings {
         return name;
     }
 
-    private static long number(
+    static long number(
             Map<String, ?> properties, String name, long otherwise, long least, long most, Map<String, String> mistakes) {
         Object given = properties.get(name);
         if (given == null) {
