@@ -87,7 +87,7 @@ public final class Threads {
             int number = index;
             futures.add(threads.submit(() -> compare(number, number % 7 == 0)));
         }
-        for (int next = 0; next < groups.size(); next = begun.get() + (next + 1) % THREADS) {
+        for (int next = 0; next < groups.size() - 1; next = begun.get() + (next + 1) % THREADS) {
             futures.get(next).cancel(true);
             Thread.sleep(1);
         }
