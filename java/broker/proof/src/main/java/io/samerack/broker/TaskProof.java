@@ -43,8 +43,9 @@ public final class TaskProof {
     }
 
     private static RackAwareTaskAssignor assignor(int... costs) {
-        return assignor(Map.of(
-                RackAwareTaskAssignor.TRAFFIC_COST, costs[0], RackAwareTaskAssignor.NON_OVERLAP_COST, costs[1]));
+        RackAwareTaskAssignor assignor = new RackAwareTaskAssignor("proof", costs[0], costs[1]);
+        assignor.configure(Map.of());
+        return assignor;
     }
 
     private static RackAwareTaskAssignor assignor(Map<String, ?> properties) {
@@ -158,8 +159,9 @@ public final class TaskProof {
         require(plan(group, assignor).equals(plan(group, sticky)), "sticky where no replica has a rack");
         require(metric("PlainPlansForUnknownReplicaRacks") == 1, "unknown racks of replicas are counted");
         require(metric("Assignments") == 4, "assignments are counted");
-        assignor(Map.of(RackAwareTaskAssignor.TRAFFIC_COST, "much", RackAwareTaskAssignor.NON_OVERLAP_COST, -1));
-        require(metric("ConfigurationErrors") == 2, "each mistake is counted");
+        assignor(Map.of(Settings.MAX_STEPS, "much"));
+        require(metric("ConfigurationErrors") == 1, "a mistake is counted");
+        require(!new RackAwareStickyTaskAssignor().name().equals(assignor.name()), "two names in one line");
         group.members.clear();
         require(plan(group, assignor).members().isEmpty(), "a group without members");
         System.out.println("{\"checks\": 11}");
