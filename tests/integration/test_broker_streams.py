@@ -21,7 +21,7 @@ from lab.sandbox.settings import CONTROLLER
 from lab.sandbox.streams import StreamsApplication, compare
 from samerack.cluster.broker_configs import TASK_LINE
 
-pytestmark = pytest.mark.own_cluster
+pytestmark = [pytest.mark.own_cluster, pytest.mark.timeout(600)]
 
 _APPLICATION: Final = "shipments"
 _TOPIC: Final = "parcels"

@@ -64,7 +64,7 @@ def test_guest() -> None:
         (("exhaustive", str(effort.of(2000))), {"cases": effort.of(2000)}),
         (("threads", "300"), {"groups": 300}),
         (("guest",), {"checks": 11}),
-        (("large", "600"), {"tasks": 600}),
+        (("large", "600", "30"), {"tasks": 600}),
     ],
 )
 @pytest.mark.usefixtures("peer")

@@ -162,8 +162,11 @@ ASSIGNOR: Final = "samerack"
 CLASS: Final = "io.samerack.broker.RackAwareAssignor"
 LINE: Final = f"{ASSIGNORS_KEY}={CLASS},uniform,range"
 """The line in the configuration of a broker that has samerack's assignor."""
-TASK_LINE: Final = "group.streams.assignors=sticky,io.samerack.broker.RackAwareTaskAssignor"
-"""The line of brokers and controllers that have samerack's assignor of Streams groups (KIP-1357)."""
+TASK_LINE: Final = (
+    "group.streams.assignors=sticky,io.samerack.broker.RackAwareTaskAssignor,"
+    "io.samerack.broker.RackAwareStickyTaskAssignor"
+)
+"""The line of brokers and controllers that have samerack's assignors of Streams groups (KIP-1357)."""
 _KAFKAS: Final = "org.apache.kafka.coordinator.group.assignor."
 
 

@@ -30,9 +30,9 @@ _CLASSIC: Final = "classic"
 STREAMS_BROKER_ASSIGNED: Final = (
     "the brokers assign its tasks (KIP-1071): with group.protocol=streams the settings rack.aware.assignment.* and "
     f"task.assignor.class of the application have no effect. From Kafka 4.4 on, {TASK_LINE} on every broker and "
-    "controller, with samerack's broker jar, and streams.assignor.name=samerack for the group assign them by racks, "
-    "with its next change; members send client.rack from Kafka Streams 4.3 on. With group.protocol=classic the "
-    "application can set rack.aware.assignment.strategy and client.rack"
+    "controller, with samerack's broker jar, and streams.assignor.name=samerack for the group (samerack-sticky where "
+    "it has much state) assign them by racks, with its next change; members send client.rack since Kafka Streams 4.3. "
+    "With group.protocol=classic the application can set rack.aware.assignment.strategy and client.rack"
 )
 """For an application whose tasks the brokers assign."""
 _SAFE_TO_OFFER: Final = LeadingSettings().protocols

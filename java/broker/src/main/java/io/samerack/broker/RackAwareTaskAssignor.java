@@ -14,39 +14,42 @@ import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
  * Assigns tasks of Streams groups (KIP-1071) inside the broker (KIP-1357, Kafka 4.4) by racks: active tasks where their
  * partitions have replicas, standbys in other racks than the active one.
  *
- * <p>{@link TaskPlan} has the objective. Properties, in the broker's file: {@value #TRAFFIC_COST} and {@value
- * #NON_OVERLAP_COST}, KIP-925's two prices for stateful tasks and standbys, and {@value Settings#MAX_STEPS}. A wrong value is
- * logged and its default is used.
+ * <p>{@link TaskPlan} has the objective, with KIP-925's two prices: here those of Kafka's HighAvailabilityTaskAssignor, by
+ * which racks come before state, in {@link RackAwareStickyTaskAssignor} the other way round. Its property, in the broker's
+ * file, is {@value Settings#MAX_STEPS}; a wrong value is logged and its default is used.
  *
  * <p>It runs in the group coordinator: it does no I/O, starts no thread and keeps nothing between calls but the counts of
  * {@link TaskAssignorMetricsMBean}. Where racks or topics are not known, and where the exact plan takes too many steps, fails
  * or does not pass its check, Kafka's own {@code sticky} plans; each cause is logged once and counted.
  */
-public final class RackAwareTaskAssignor implements TaskAssignor, Configurable {
-    /** What a partition costs that is read across racks. */
-    static final String TRAFFIC_COST = "samerack.assignor.streams.traffic.cost";
-    /** What a task costs on a process that has not had it. */
-    static final String NON_OVERLAP_COST = "samerack.assignor.streams.non.overlap.cost";
-
-    /** Those of Kafka's default assignor in classic groups, HighAvailabilityTaskAssignor. */
-    private static final int[] COSTS = {10, 1};
-
-    private static final int MAX_PRICE = 1_000_000;
-
+public class RackAwareTaskAssignor implements TaskAssignor, Configurable {
     private final TaskAssignorMetrics metrics = TaskAssignorMetrics.OF_BROKER;
-    private volatile int[] costs = COSTS;
+    private final String name;
+    private final int trafficCost;
+    private final int nonOverlapCost;
     private volatile long maxSteps = Settings.DEFAULT_MAX_STEPS;
 
     /** Makes an assignor with the default settings. Kafka calls {@link #configure} next. */
-    public RackAwareTaskAssignor() {}
+    public RackAwareTaskAssignor() {
+        this(Settings.DEFAULT_NAME, 10, 1);
+    }
+
+    /**
+     * Makes an assignor with prices of its own.
+     *
+     * @param name what groups call it
+     * @param trafficCost what a partition costs that is read across racks
+     * @param nonOverlapCost what a task costs on a process that has not had it
+     */
+    RackAwareTaskAssignor(String name, int trafficCost, int nonOverlapCost) {
+        this.name = name;
+        this.trafficCost = trafficCost;
+        this.nonOverlapCost = nonOverlapCost;
+    }
 
     @Override
     public void configure(Map<String, ?> properties) {
         Map<String, String> mistakes = new LinkedHashMap<>();
-        costs = new int[] {
-            (int) Settings.number(properties, TRAFFIC_COST, COSTS[0], 0, MAX_PRICE, mistakes),
-            (int) Settings.number(properties, NON_OVERLAP_COST, COSTS[1], 0, MAX_PRICE, mistakes)
-        };
         maxSteps = Settings.number(
                 properties, Settings.MAX_STEPS, Settings.DEFAULT_MAX_STEPS, 1, Long.MAX_VALUE, mistakes);
         metrics.register();
@@ -55,7 +58,7 @@ public final class RackAwareTaskAssignor implements TaskAssignor, Configurable {
 
     @Override
     public String name() {
-        return Settings.DEFAULT_NAME;
+        return name;
     }
 
     /** Returns the name, which the coordinator logs with each assignment. */
@@ -79,7 +82,7 @@ public final class RackAwareTaskAssignor implements TaskAssignor, Configurable {
         TaskGroup group = new TaskGroup(spec, describer);
         try {
             TaskReads reads = TaskReads.of(group, describer);
-            TaskPlan plan = TaskPlan.of(group, reads, costs[0], costs[1], new Steps(maxSteps));
+            TaskPlan plan = TaskPlan.of(group, reads, trafficCost, nonOverlapCost, new Steps(maxSteps));
             String fault = plan.fault();
             if (fault == null) {
                 return plan.toAssignment();

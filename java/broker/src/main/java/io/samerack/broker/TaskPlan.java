@@ -151,7 +151,7 @@ final class TaskPlan {
         double highest = highest(reads.changelogs, traffic, nonOverlap);
         bound(price * (highest * units + 1));
         long apart = price * ((long) highest * units + 1);
-        int together = group.standbys + (group.tags.isEmpty() ? 0 : group.tags.stream().mapToInt(Map::size).max().getAsInt());
+        int together = group.standbys + group.tags.stream().mapToInt(Map::size).max().orElse(0);
         bound((double) apart * together * units * (even ? 1 : tasks.size()));
         FlowNetwork network = new FlowNetwork(steps);
         network.nodes(load.length);
@@ -182,8 +182,8 @@ final class TaskPlan {
                 }
                 TaskGroup.Held what = held.get(process);
                 boolean stays = what == TaskGroup.Held.ACTIVE || what == TaskGroup.Held.COPY;
-                long cost = apart * equalTags(process, runner)
-                        + price * ((long) traffic * across(reads.changelogs[task], rackOf(process)) + (stays ? 0 : nonOverlap));
+                long read = (long) traffic * across(reads.changelogs[task], rackOf(process));
+                long cost = apart * equalTags(process, runner) + price * (read + (stays ? 0 : nonOverlap));
                 int from = place[rackOf(process)];
                 if (what == null) {
                     arc(network, from, any[process], 1, cost + STRANGER - 1);
@@ -305,7 +305,7 @@ final class TaskPlan {
                 Set<Integer> processes = new TreeSet<>(Set.of(group.processOf[active[task]]));
                 for (int copy = 0; group.stateful[index] && copy < group.standbys; copy++) {
                     if (!processes.add(group.processOf[standbys[task][copy]])) {
-                        return "a process has two copies of task " + group.subtopologies[index] + "_" + (task - group.first[index]);
+                        return "a process has two copies of a task of subtopology " + group.subtopologies[index];
                     }
                 }
             }

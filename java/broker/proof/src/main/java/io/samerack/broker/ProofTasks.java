@@ -155,8 +155,8 @@ final class ProofTasks implements GroupSpec, AssignmentConfigs, TopologyDescribe
         return group;
     }
 
-    /** Three racks, ten processes of three threads, three subtopologies, one standby each. */
-    static ProofTasks large(Random dice, int tasks) {
+    /** Processes of three threads in three racks, three subtopologies, and a standby of each task. */
+    static ProofTasks large(Random dice, int tasks, int threads) {
         ProofTasks group = new ProofTasks();
         for (int index = 0; index < 3; index++) {
             Map<String, List<List<String>>> topics = new TreeMap<>();
@@ -164,7 +164,7 @@ final class ProofTasks implements GroupSpec, AssignmentConfigs, TopologyDescribe
             topics.put("c" + index, replicas(dice, 3, tasks / 3));
             group.topology.put(String.valueOf(index), new Subtopology(tasks / 3, topics));
         }
-        for (int index = 0; index < 30; index++) {
+        for (int index = 0; index < threads; index++) {
             Member member = new Member();
             member.process = "process" + index / 3;
             member.rack = "rack" + index / 3 % 3;

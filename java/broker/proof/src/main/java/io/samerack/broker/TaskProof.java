@@ -16,8 +16,8 @@ import org.apache.kafka.coordinator.group.api.streams.assignor.TaskAssignor;
 /**
  * Holds the assignor of Streams groups to what it promises; ends with an exception and the group where it does not.
  *
- * <p>{@code TaskProof exhaustive|threads COUNT}, {@code TaskProof guest}, {@code TaskProof large TASKS}, and on a class path
- * without the coordinator {@code TaskProof another}; each prints one line of JSON with what was counted.
+ * <p>{@code TaskProof exhaustive|threads COUNT}, {@code TaskProof guest}, {@code TaskProof large TASKS THREADS}, and
+ * {@code TaskProof another} on a class path without the coordinator; each prints one line of JSON with what was counted.
  */
 public final class TaskProof {
     private static final int[][] COSTS = {{10, 1}, {10, 1}, {1, 10}, {1, 1}, {1, 0}};
@@ -27,7 +27,7 @@ public final class TaskProof {
     /**
      * Runs one kind of proof.
      *
-     * @param arguments the kind, and its number
+     * @param arguments the kind, and its numbers
      * @throws Exception a check failed
      */
     public static void main(String[] arguments) throws Exception {
@@ -36,15 +36,16 @@ public final class TaskProof {
             case "exhaustive" -> exhaustive(Integer.parseInt(arguments[1]));
             case "threads" -> threads(Integer.parseInt(arguments[1]));
             case "guest" -> guest();
-            case "large" -> large(Integer.parseInt(arguments[1]));
+            case "large" -> large(Integer.parseInt(arguments[1]), Integer.parseInt(arguments[2]));
             case "another" -> another();
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }
 
     private static RackAwareTaskAssignor assignor(int... costs) {
-        return assignor(Map.of(
-                RackAwareTaskAssignor.TRAFFIC_COST, costs[0], RackAwareTaskAssignor.NON_OVERLAP_COST, costs[1]));
+        RackAwareTaskAssignor assignor = new RackAwareTaskAssignor("proof", costs[0], costs[1]);
+        assignor.configure(Map.of());
+        return assignor;
     }
 
     private static RackAwareTaskAssignor assignor(Map<String, ?> properties) {
@@ -158,20 +159,21 @@ public final class TaskProof {
         require(plan(group, assignor).equals(plan(group, sticky)), "sticky where no replica has a rack");
         require(metric("PlainPlansForUnknownReplicaRacks") == 1, "unknown racks of replicas are counted");
         require(metric("Assignments") == 4, "assignments are counted");
-        assignor(Map.of(RackAwareTaskAssignor.TRAFFIC_COST, "much", RackAwareTaskAssignor.NON_OVERLAP_COST, -1));
-        require(metric("ConfigurationErrors") == 2, "each mistake is counted");
+        assignor(Map.of(Settings.MAX_STEPS, "much"));
+        require(metric("ConfigurationErrors") == 1, "a mistake is counted");
+        require(!new RackAwareStickyTaskAssignor().name().equals(assignor.name()), "two names in one line");
         group.members.clear();
         require(plan(group, assignor).members().isEmpty(), "a group without members");
         System.out.println("{\"checks\": 11}");
     }
 
     /** A large group has its exact plan within a twentieth of the steps that are allowed, so in about 50 ms. */
-    private static void large(int tasks) throws Exception {
+    private static void large(int tasks, int threads) throws Exception {
         RackAwareTaskAssignor assignor = assignor(Map.of(Settings.MAX_STEPS, Settings.DEFAULT_MAX_STEPS / 20));
         double longest = 0;
         for (int seed = 0; seed < 60; seed++) {
             Random dice = new Random(seed);
-            ProofTasks group = ProofTasks.large(dice, tasks);
+            ProofTasks group = ProofTasks.large(dice, tasks, threads);
             long started = processor();
             GroupAssignment plan = plan(group, assignor);
             double first = (processor() - started) / 1e6;
@@ -183,7 +185,7 @@ public final class TaskProof {
             longest = seed < 30 ? 0 : Math.max(longest, Math.max(first, second));
         }
         require(metric("PlainPlansForWorkBound") + metric("PlainPlansForError") == 0, "plain plans");
-        System.out.println("{\"tasks\": " + tasks + ", \"longest_ms\": " + longest + "}");
+        System.out.println("{\"tasks\": " + tasks + ", \"threads\": " + threads + ", \"longest_ms\": " + longest + "}");
     }
 
     private static long processor() {

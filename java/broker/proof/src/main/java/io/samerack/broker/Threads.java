@@ -87,8 +87,8 @@ public final class Threads {
             int number = index;
             futures.add(threads.submit(() -> compare(number, number % 7 == 0)));
         }
-        futures.get(groups.size() - 1).cancel(true); // it waits behind all others
-        for (int next = 0; next < groups.size(); next = begun.get() + (next + 1) % THREADS) {
+        futures.get(groups.size() - 2).cancel(true); // it waits behind all others but one
+        for (int next = 0; next < groups.size() - 1; next = begun.get() + (next + 1) % THREADS) {
             futures.get(next).cancel(true);
             Thread.sleep(1);
         }
