@@ -17,6 +17,8 @@ columns without a type are strings.
 _ABOUT: Final = {
     "traffic_by_minute": "One row for each cluster, group, topic, pair of racks, method, `counted_by` and minute.\n"
     "Agents without a common election have rows each: take one `counted_by` for each group and minute.",
+    "traffic_by_day": "One row for each cluster, group, topic, pair of racks and day, each byte once, as maintenance\n"
+    "has added it up; of days that have changed since then, reports read the minutes.",
     "group_states": "One row for each state of a group that an agent has published.",
     "quarantine": "One row for each bad record, with the first reason that holds.",
 }

@@ -1,4 +1,4 @@
-"""How fast the fleet pipeline is on Spark: the stream from a real Kafka, and the report of a month.
+"""How fast the fleet pipeline is on Spark: the stream from a real Kafka, reports of a month and of a year, and what-if.
 
 Each runs as a program of its own (`python -m lab.benchmarks.pipeline STEP ARGUMENT...`), whose processes are watched
 from outside; `scripts/setup --pipeline` has fetched what it needs. Modules with PySpark are imported in that program
@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date, timedelta
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -40,6 +41,12 @@ GROUPS: Final = 5_000
 DAYS: Final = 30
 REPORT_SECONDS: Final = 90
 """The aim for the report."""
+YEAR_GROUPS: Final = 300
+YEAR_DAYS: Final = 365
+MINUTE_DAYS: Final = 7
+"""The last days of the year, which have rows of minutes and not of hours; two of them are not added up."""
+YEAR_SECONDS: Final[Mapping[str, int]] = {"a year": 15, "7 days": 5, "what-if": 15}
+"""The aims once Spark has started."""
 _BATCH: Final = 500_000
 _TOPICS: Final[dict[Kind, str]] = {"sample": "samerack-traffic", "state": "samerack-states"}
 _FAULTS: Final = Faults(duplicates=0.05, late=0.01, malformed=0.005)
@@ -124,18 +131,45 @@ def _stream(bootstrap: str, folder: str) -> None:
 def report() -> Found:
     """Measure the report of a large fleet over a month, from Delta tables to the page and its tables as Parquet."""
     with tempfile.TemporaryDirectory() as folder:
-        samples, states = _make(Path(folder))
+        fleet = Fleet(groups=GROUPS, clusters=4, days=DAYS, step_seconds=3_600, state_seconds=6 * 3_600)
+        samples, states = _make(Path(folder), fleet)
         show_progress(f"made {samples:,} samples and {states:,} states")
         _watched("load", folder)
-        lines, used = _watched("report", folder)
+        lines, used = _watched("report", folder, str(DAYS))
     return {"groups": GROUPS, "days": DAYS, "samples": samples, "states": states, **lines[-1], **used}
 
 
-def _make(folder: Path) -> tuple[int, int]:
+def year() -> Found:
+    """Measure maintenance, reports and the what-if of a year in hours, and with its last days in minutes."""
+    with tempfile.TemporaryDirectory() as folder:
+        fleet = Fleet(groups=YEAR_GROUPS, clusters=4, days=YEAR_DAYS, step_seconds=3_600, state_seconds=6 * 3_600)
+        samples, states = _make(Path(folder), fleet)
+        _watched("load", folder)
+        found: list[Found] = []
+        for grain in ("hours", "minutes"):
+            if grain == "minutes":
+                _watched("minutes", folder)
+            before = [_timed("a year, not added up", "report", folder, str(YEAR_DAYS))] if grain == "hours" else []
+            steps = [
+                *before,
+                _timed("maintenance", "maintain", folder),
+                _timed("a year", "report", folder, str(YEAR_DAYS)),
+                _timed("7 days", "report", folder, "7"),
+            ]
+            found += [{"grain": grain, **step} for step in steps]
+        found.append({"grain": "", **_timed("what-if", "whatif", folder)})
+    return {"groups": YEAR_GROUPS, "days": YEAR_DAYS, "samples": samples, "states": states, "steps": found}
+
+
+def _timed(name: str, *arguments: str) -> Found:
+    lines, used = _watched(*arguments)
+    return {"name": name, **lines[-1], **used}
+
+
+def _make(folder: Path, fleet: Fleet) -> tuple[int, int]:
     """Write the fleet's samples as Parquet files in folders of their days, and its states as lines of JSON."""
     from pyarrow import parquet  # noqa: PLC0415 - see the module
 
-    fleet = Fleet(groups=GROUPS, clusters=4, days=DAYS, step_seconds=3_600, state_seconds=6 * 3_600)
     counts = {"sample": 0, "state": 0}
     with (folder / "states.jsonl").open("wb") as states:
 
@@ -207,30 +241,86 @@ def _load(folder: str) -> None:
         tables.append(parsing.states(parsing.parsed(lines, settings)), settings, "group_states")
 
 
-def _report(folder: str) -> None:
-    """Make the report as `samerack pipeline report --tables FOLDER --format parquet` does."""
+def _minutes(folder: str) -> None:
+    """Put sixty rows in the place of each on the last days."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the usual name; see the module
+
     from samerack.pipeline import session, tables  # noqa: PLC0415 - see the module
+
+    settings = _settings(folder)
+    with session.opened(settings, name="benchmark") as spark:
+        hours = tables.read_now(spark, settings, "traffic_by_minute")
+        newest: date = hours.agg(F.max("day")).collect()[0][0]
+        days = [newest - timedelta(days=back) for back in range(MINUTE_DAYS)]
+        of_hour = F.explode(
+            F.sequence("minute", F.col("minute") + F.expr("INTERVAL 59 MINUTES"), F.expr("INTERVAL 1 MINUTE"))
+        )
+        parts = {name: F.floor(F.col(name) / 60).cast("long") for name in ("bytes", "records")}
+        rows = hours.where(F.col("day").isin(days)).withColumn("minute", of_hour).withColumns(parts)
+        tables.replace(rows, settings, "traffic_by_minute", days=days)
+
+
+def _maintain(folder: str) -> None:
+    """Maintain the tables as on the day before the last."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the usual name; see the module
+
+    from samerack.pipeline import maintenance, session, tables  # noqa: PLC0415 - see the module
+
+    settings = _settings(folder)
+    with session.opened(settings, name="benchmark") as spark:
+        newest: date = tables.read(spark, settings, "traffic_by_minute").agg(F.max("day")).collect()[0][0]
+        begun = time.perf_counter()
+        maintenance.maintain(spark, settings, today=newest - timedelta(days=1), progress=show_progress)
+        _print({"after_start": time.perf_counter() - begun})
+
+
+def _report(folder: str, count: str) -> None:
+    """Make the report of this number of days as `samerack pipeline report` does; of a month with all of its files."""
+    from samerack.pipeline import days, session, tables  # noqa: PLC0415 - see the module
     from samerack.pipeline.report import gather, page  # noqa: PLC0415 - see the module
 
     settings, place = _settings(folder), Path(folder) / "report"
     steps = {"starting": time.perf_counter()}
     with session.opened(settings, name="benchmark") as spark:
-        names = {"traffic": "traffic_by_minute", "states": "group_states", "quarantine": "quarantine"}
-        found = gather.Tables(**{name: tables.read(spark, settings, stored) for name, stored in names.items()})
+        begun = time.perf_counter()
+        minutes, added_up = days.opened(spark, settings)
+        found = gather.Tables(
+            traffic=minutes,
+            added_up=added_up,
+            states=tables.read(spark, settings, "group_states"),
+            quarantine=tables.read(spark, settings, "quarantine"),
+        )
         with gather.gathered(
             found,
             shipped("aws"),
-            gather.Asked(max_days=DAYS),
+            gather.Asked(max_days=int(count)),
             progress=lambda step: steps.update({step.split()[0]: time.perf_counter()}),
         ) as made:
             steps["writing"] = time.perf_counter()
             place.mkdir(exist_ok=True)
             (place / "report.html").write_text(page.page(made.report))
-            page.write_tables(made.frames, made.days, place, "parquet")
+            if int(count) == DAYS:
+                page.write_tables(made.frames, made.days, place, "parquet")
+        after_start = time.perf_counter() - begun
         if made.report.failed:
             raise SystemExit(f"{made.report.failed} groups could not be worked out: {made.report.failure}")
     ends = [*list(steps.values())[1:], time.perf_counter()]
-    _print({"steps": {step: end - start for (step, start), end in zip(steps.items(), ends, strict=True)}})
+    taken = {step: end - start for (step, start), end in zip(steps.items(), ends, strict=True)}
+    _print({"steps": taken, "after_start": after_start})
+
+
+def _whatif(folder: str) -> None:
+    """Work out every scenario of every group, as `samerack pipeline whatif` does."""
+    from samerack.pipeline import session, tables, whatif  # noqa: PLC0415 - see the module
+    from samerack.pipeline.whatif_group import Questions  # noqa: PLC0415 - see the module
+
+    settings = _settings(folder)
+    with session.opened(settings, name="benchmark") as spark:
+        begun = time.perf_counter()
+        states = whatif.states_in_table(tables.read(spark, settings, "group_states"))
+        chosen, _ = whatif.chosen(whatif.latest(states).persist())
+        whatif.ranked(whatif.changes(whatif.ask(chosen, Questions(), shipped("aws")))).collect()
+        _print({"after_start": time.perf_counter() - begun})
 
 
 def _print(found: Found) -> None:
@@ -260,9 +350,29 @@ def _show_report(found: Found) -> str:
     return f"{text}\n\nSeconds: {steps}.\n{measured_on(found)}"
 
 
-PARTS: Final[Parts] = {"stream": (stream, _show_stream), "report": (report, _show_report)}
+def _show_year(found: Found) -> str:
+    rows = [
+        (step["name"], step["grain"], f"{step['after_start']:.0f}", YEAR_SECONDS.get(step["name"], ""), *_used(step))
+        for step in found["steps"]
+    ]
+    about = f"{found['samples']:,} rows of hours, {found['states']:,} states."
+    return f"{table(f'what|rows of|after the start s|aim|{_USED}', rows)}\n\n{about}\n{measured_on(found)}"
 
-_STEPS: Final[Mapping[str, Callable[..., None]]] = {"stream": _stream, "load": _load, "report": _report}
+
+PARTS: Final[Parts] = {
+    "stream": (stream, _show_stream),
+    "report": (report, _show_report),
+    "year": (year, _show_year),
+}
+
+_STEPS: Final[Mapping[str, Callable[..., None]]] = {
+    "stream": _stream,
+    "load": _load,
+    "minutes": _minutes,
+    "maintain": _maintain,
+    "report": _report,
+    "whatif": _whatif,
+}
 
 if __name__ == "__main__":
     _STEPS[sys.argv[1]](*sys.argv[2:])

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import DataFrame
 
 from samerack.common.errors import AgentError
-from samerack.pipeline import schema, stream, tables
+from samerack.pipeline import maintenance, schema, stream, tables
+from samerack.pipeline.maintenance import maintain
 from samerack.pipeline.parsing import parsed
-from samerack.pipeline.tables import maintain
 from samerack.settings.pipeline import PipelineSettings
 from tests.spark.records import EVER, SETTINGS, raw, state
 
@@ -46,12 +46,13 @@ def test_old_days_go_and_small_files_become_one(spark: SparkSession, made: Pipel
         each = [rows(spark, day, size) for day in days]
         tables.append(reduce(DataFrame.union, each), settings, "traffic_by_minute")
     lines: list[str] = []
-    traffic, *others = maintain(spark, settings, today=TODAY, progress=lines.append, vacuum_hours=0)
+    traffic, by_day, *others = maintain(spark, settings, today=TODAY, progress=lines.append, vacuum_hours=0)
     assert sizes(spark, settings) == {days[2]: 3, days[3]: 3}
     assert (traffic.days_deleted, traffic.files_before, traffic.files_after) == (2, 8, 2)
     assert traffic.kept_since == days[2]
     assert len(list((Path(settings.tables) / "traffic_by_minute").glob("day=*/*.parquet"))) == 2
     assert [(other.days_deleted, other.files_after) for other in others] == [(0, 0), (0, 0)]
+    assert (by_day.days_deleted, by_day.files_after) == (0, 1)  # the day that is complete
     assert lines[0] == f"traffic_by_minute: deleting 2 days before {days[2]}"
 
 
@@ -95,15 +96,15 @@ def test_a_stream_maintains_its_tables_between_batches(
     now, lines, runs = [0.0], list[str](), list[float]()
     settings = SETTINGS.model_copy(update={"tables": made.tables, "states_days": EVER})
     writer = stream.Writer(settings, report=lines.append, clock=lambda: now[0])
-    whole = tables.maintain
+    whole = maintenance.maintain
 
-    def maintained(*of: Any, **named: Any) -> list[tables.Kept]:
+    def maintained(*of: Any, **named: Any) -> list[maintenance.Kept]:
         runs.append(now[0] / 3600)
         if len(runs) == 1:
             raise AgentError("no right to delete")
         return whole(*of, **named)
 
-    monkeypatch.setattr(tables, "maintain", maintained)
+    monkeypatch.setattr(maintenance, "maintain", maintained)
     for number, hour in enumerate((0.5, 1, 1.5, 2, 25.5, 26)):
         now[0] = hour * 3600
         writer(parsed(raw(spark, states=[state(number)]), settings), number)

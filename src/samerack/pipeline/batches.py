@@ -88,9 +88,8 @@ def again(spark: SparkSession, settings: PipelineSettings) -> tuple[int, int]:
     tables.check_checkpoint(spark, settings)
     begun = tables.properties(spark, settings, "quarantine").get(_BEGUN)
     counted = 0 if begun is None else _again(spark, settings, int(begun))
-    table = tables.opened(spark, settings, "quarantine")
-    counted += _again(spark, settings, table.history(1).collect()[0]["version"])
-    return counted, table.toDF().count()
+    counted += _again(spark, settings, tables.version(spark, settings, "quarantine"))
+    return counted, tables.read(spark, settings, "quarantine").count()
 
 
 def _again(spark: SparkSession, settings: PipelineSettings, version: int) -> int:

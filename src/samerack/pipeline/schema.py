@@ -119,12 +119,20 @@ def _table(*columns: tuple[str, DataType, str]) -> StructType:
 
 _DAY: Final = ("day", DateType(), "Day in UTC; the table is partitioned by it.")
 
-TRAFFIC_BY_MINUTE: Final = _table(
+_READ: Final = (
     ("cluster", TEXT, "Kafka cluster, as the agents' settings name it."),
     ("group", TEXT, "Consumer group."),
     ("topic", TEXT, "Topic that was read."),
     ("client_rack", TEXT, "Rack of the members that read; empty where unknown."),
     ("replica_rack", TEXT, "Rack of the replicas that served; empty where unknown."),
+)
+_SUMS: Final = (
+    ("bytes", COUNT, f"Bytes on the wire, broker to consumer; the sum stops at {FULL}."),
+    ("records", COUNT, f"Records, by offsets; the sum stops at {FULL}."),
+)
+
+TRAFFIC_BY_MINUTE: Final = _table(
+    *_READ,
     ("method", TEXT, "`exact`: clients counted the bytes; `estimated`: from offsets and log sizes."),
     (
         "counted_by",
@@ -133,12 +141,27 @@ TRAFFIC_BY_MINUTE: Final = _table(
         "versions, which had added up everybody.",
     ),
     ("minute", TimestampType(), "Minute in UTC in which the samples' windows begin."),
-    ("bytes", COUNT, f"Bytes on the wire, broker to consumer; the sum stops at {FULL}."),
-    ("records", COUNT, f"Records, by offsets; the sum stops at {FULL}."),
+    *_SUMS,
     ("samples", COUNT, "Samples that were added up."),
     _DAY,
 )
 """One row for each key (all columns before `bytes`); a late sample is added to its row."""
+
+TRAFFIC_BY_DAY: Final = _table(
+    *_READ,
+    ("first_minute", TimestampType(), "First minute of the day that has samples."),
+    ("last_minute", TimestampType(), "Last minute of the day that has samples."),
+    *_SUMS,
+    ("exact_bytes", COUNT, "Of the bytes, those that clients counted."),
+    (
+        "counts",
+        DoubleType(),
+        "How many values of `counted_by` the group had in a minute on average; null where it had at most one all day.",
+    ),
+    ("source", TEXT, "Digest of the names of the files of `traffic_by_minute` that the day was added up from."),
+    _DAY,
+)
+"""One row for each key (all columns before `first_minute`) and day, each byte once; `days` says which rows hold."""
 
 GROUP_STATES: Final = _table(
     ("id", TEXT, "The record's id; a state that is sent again, byte for byte, is here once."),
@@ -201,7 +224,12 @@ QUARANTINE: Final = _table(
 )
 """One row for each bad record."""
 
-TABLES: Final = {"traffic_by_minute": TRAFFIC_BY_MINUTE, "group_states": GROUP_STATES, "quarantine": QUARANTINE}
+TABLES: Final = {
+    "traffic_by_minute": TRAFFIC_BY_MINUTE,
+    "traffic_by_day": TRAFFIC_BY_DAY,
+    "group_states": GROUP_STATES,
+    "quarantine": QUARANTINE,
+}
 KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "counted_by", "minute")
 """The key of a row of `traffic_by_minute`."""
 

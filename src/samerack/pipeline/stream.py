@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from samerack.auth.identities import AWS_MSK_IAM
 from samerack.auth.kafka_config import for_librdkafka, secrets_of
 from samerack.common.errors import AgentError, SettingsError
-from samerack.pipeline import tables
+from samerack.pipeline import maintenance, tables
 from samerack.pipeline.batches import write
 from samerack.pipeline.parsing import BAD, NEEDED_BEFORE, SAMPLE, STATE, once, parsed
 from samerack.settings.all_settings import Settings
@@ -137,7 +137,7 @@ class Writer:
         """Maintain the tables between two batches, so that nothing else writes; a failure is only reported."""
         pause = _DAY
         try:
-            tables.maintain(spark, self._settings, today=datetime.now(UTC).date(), progress=self._report)
+            maintenance.maintain(spark, self._settings, today=datetime.now(UTC).date(), progress=self._report)
         except (AgentError, PySparkException, Py4JJavaError) as error:
             pause = _HOUR
             self._report(f"maintenance has failed, and is tried again in an hour: {tables.first_line(error)}")

@@ -1,17 +1,16 @@
-"""The pipeline's Delta tables: how they are created, read, written exactly once, and maintained.
+"""The pipeline's Delta tables: how they are created, read, and written exactly once.
 
-Maintenance deletes days past their retention, compacts small files, and deletes old files. The stream does it between
-batches; where another process does, on a conflict the second writer repeats its operation.
+Where two processes change the same files, the second writer repeats its operation.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -142,14 +141,14 @@ def take(spark: SparkSession, settings: PipelineSettings, stream: str) -> None:
     """
 
     def take_one(name: str) -> None:
-        version = opened(spark, settings, name).history(1).collect()[0]["version"]
+        before = version(spark, settings, name)
         owner = _owner(spark, settings, name)
         _check_owner(settings, name, owner, stream)
         if owner:
             return
         own(name, stream)
         # Delta does not hold against each other what two streams set: the later one gives way
-        first = _first_owner(spark, settings, name, since=version)
+        first = _first_owner(spark, settings, name, since=before)
         if first != stream:
             own(name, first)
         _check_owner(settings, name, first, stream)
@@ -217,6 +216,30 @@ def read(spark: SparkSession, settings: PipelineSettings, name: str, *, version:
     return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in lacking})
 
 
+def read_now(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFrame:
+    """Return the rows that a table has now; later reads of the frame have the same ones, whatever is written meanwhile.
+
+    Raises:
+        AgentError: It does not exist or cannot be read.
+    """
+    return read(spark, settings, name, version=version(spark, settings, name))
+
+
+def exists(spark: SparkSession, settings: PipelineSettings, name: str) -> bool:
+    """Return whether there is this table, which older versions may lack."""
+    return DeltaTable.isDeltaTable(spark, location(settings, name))
+
+
+def version(spark: SparkSession, settings: PipelineSettings, name: str) -> int:
+    """Return the latest version of a table.
+
+    Raises:
+        AgentError: It does not exist or cannot be read.
+    """
+    number: int = opened(spark, settings, name).history(1).collect()[0]["version"]
+    return number
+
+
 def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaTable:
     """Return a table to be changed.
 
@@ -248,6 +271,13 @@ def append(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
     target = location(settings, name)
     by_day = rows.repartition("day").write.format("delta").mode("append").option("mergeSchema", "true")
     patiently(lambda: by_day.save(target))
+
+
+def replace(rows: DataFrame, settings: PipelineSettings, name: str, *, days: Iterable[date]) -> None:
+    """Put rows in the place of all rows of these days, in one file for each day."""
+    these = ", ".join(f"DATE'{day}'" for day in days)
+    by_day = rows.repartition("day").write.format("delta").mode("overwrite").option("replaceWhere", f"day IN ({these})")
+    patiently(lambda: by_day.save(location(settings, name)))
 
 
 def add(rows: DataFrame, settings: PipelineSettings, *, within: str) -> None:
@@ -317,102 +347,3 @@ def _explained(settings: PipelineSettings, name: str, done: str) -> Iterator[Non
         raise AgentError(
             f"these jars are not those of this Spark ({first_line(error)}): docs/pipeline.md lists what works"
         ) from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """The result of maintaining one table.
-
-    Attributes:
-        kept_since: first day that it keeps.
-        files_before: data files of the table before.
-        files_after: data files now.
-        bytes: their size now.
-    """
-
-    table: str
-    kept_since: date
-    days_deleted: int
-    files_before: int
-    files_after: int
-    bytes: int
-    seconds: float
-
-
-_QUARANTINE_DAYS: Final = 30
-"""Enough to look at bad records and publish them again."""
-_VACUUM_HOURS: Final = 168.0
-"""Age after which unreferenced files are deleted: Delta's own, longer than any query and any pause of the stream."""
-
-
-def maintain(
-    spark: SparkSession,
-    settings: PipelineSettings,
-    *,
-    today: date,
-    progress: Callable[[str], None],
-    vacuum_hours: float = _VACUUM_HOURS,
-) -> list[Kept]:
-    """Maintain every table.
-
-    `today` is in UTC, `progress` is called with each step that starts, and files that no table needs are deleted after
-    `vacuum_hours`.
-
-    Raises:
-        AgentError: A table is missing or cannot be read, or another writer changes the same files repeatedly.
-    """
-    return [
-        _maintained(spark, settings, name, today=today, progress=progress, vacuum_hours=vacuum_hours) for name in TABLES
-    ]
-
-
-def _first_day(settings: PipelineSettings, name: str, today: date) -> date:
-    """Return the first day that a table keeps; the number of days in its setting includes today."""
-    days = {
-        "traffic_by_minute": settings.traffic_days,
-        "group_states": settings.states_days,
-        "quarantine": _QUARANTINE_DAYS,
-    }
-    return today - timedelta(days=days[name] - 1)
-
-
-def _maintained(  # noqa: PLR0913 - those of `maintain`
-    spark: SparkSession,
-    settings: PipelineSettings,
-    name: str,
-    *,
-    today: date,
-    progress: Callable[[str], None],
-    vacuum_hours: float,
-) -> Kept:
-    begun = time.monotonic()
-    table = opened(spark, settings, name)
-    files_before, _ = _size(spark, settings, name)
-    since = _first_day(settings, name, today)
-    old = F.col("day") < F.lit(since)
-    gone = read(spark, settings, name).where(old).select("day").distinct().count()
-    if gone:
-        progress(f"{name}: deleting {gone} days before {since}")
-        patiently(lambda: table.delete(old))
-    progress(f"{name}: compacting")
-    # the stream changes today's files: a conflict there must not undo the compaction of all other days
-    for days in (f"day < DATE'{today}'", f"day >= DATE'{today}'"):
-        patiently(lambda days=days: table.optimize().where(days).executeCompaction())  # type: ignore[misc]
-    progress(f"{name}: deleting files that no version of the last {vacuum_hours:g} hours needs")
-    table.vacuum(vacuum_hours)
-    files_after, size = _size(spark, settings, name)
-    return Kept(
-        table=name,
-        kept_since=since,
-        days_deleted=gone,
-        files_before=files_before,
-        files_after=files_after,
-        bytes=size,
-        seconds=time.monotonic() - begun,
-    )
-
-
-def _size(spark: SparkSession, settings: PipelineSettings, name: str) -> tuple[int, int]:
-    """Return the current number of files and bytes of a table."""
-    row = opened(spark, settings, name).detail().select("numFiles", "sizeInBytes").head()
-    return (0, 0) if row is None else (row["numFiles"], row["sizeInBytes"])

@@ -88,14 +88,20 @@ def states_in_files(spark: SparkSession, path: Path) -> DataFrame:
     return spark.read.text(file.absolute().as_uri())
 
 
-def states_in_table(table: DataFrame) -> DataFrame:
-    """Return states as JSON (`value`) from the table `group_states`.
+def states_in_table(table: DataFrame, *, until: int | None = None) -> DataFrame:
+    """Return the last states of each group and agent before `until` as JSON (`value`), from the table `group_states`.
+
+    All other columns than times and names are read on the days of these states only.
 
     Raises:
         SettingsError: columns are missing.
     """
     try:
-        return table.select(state_as_json().alias("value"))
+        before = table if until is None else table.where(F.unix_millis("at") < until)
+        last = before.groupBy("cluster", "group", "agent").agg(F.max(F.struct("at", "day")).alias("last"))
+        keys = last.select("cluster", "group", "agent", "last.*")
+        found = table.join(F.broadcast(keys), ["day", "cluster", "group", "agent", "at"])
+        return found.select(state_as_json().alias("value"))
     except AnalysisException as error:
         raise SettingsError(f"group_states: is not a table of states ({str(error).splitlines()[0]})") from None
 

@@ -96,7 +96,7 @@ def maintain(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Delete days past their time, make large files of small ones, and delete files that no table needs any more.
+    """Delete days past their time, merge small files, add days up for reports, and delete files that no table needs.
 
     A stream that goes on does so itself once a day; run this where streams only run with --once. How many days tables
     keep: pipeline.traffic_days and pipeline.states_days; quarantine keeps 30. Files that no table needs stay a week.
@@ -104,11 +104,12 @@ def maintain(
     Begin with: samerack pipeline maintain -s pipeline.tables=FOLDER
     """
     need_spark()
-    from samerack.pipeline import session, tables  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import maintenance, session  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     settings = settings_from(config, None, assignments, needs_kafka=False).pipeline
+    today = datetime.now(UTC).date()
     with session.opened(settings, name="maintain") as spark:
-        done = tables.maintain(spark, settings, today=datetime.now(UTC).date(), progress=partial(typer.echo, err=True))
+        done = maintenance.maintain(spark, settings, today=today, progress=partial(typer.echo, err=True))
     if as_json:
         typer.echo(json.dumps([{**asdict(kept), "kept_since": str(kept.kept_since)} for kept in done]))
         return

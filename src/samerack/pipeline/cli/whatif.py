@@ -136,7 +136,7 @@ def _asked(
     from samerack.pipeline import tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     if source is None:
-        states = whatif.states_in_table(tables.read(spark, settings.pipeline, "group_states"))
+        states = whatif.states_in_table(tables.read(spark, settings.pipeline, "group_states"), until=_moment(until))
     else:
         states = whatif.states_in_files(spark, source)
     latest = whatif.latest(states, until=_moment(until)).persist()

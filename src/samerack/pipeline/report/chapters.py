@@ -23,6 +23,7 @@ from samerack.assignors.consumer.registry import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.problem import NOBODY, BoolArray, Problem
 from samerack.common.records import LEADING, UNKNOWN, GroupState
+from samerack.pipeline.days import GROUP, GROUP_DAY
 from samerack.pipeline.problem import (
     GroupProblem,
     PlanReads,
@@ -34,7 +35,6 @@ from samerack.pipeline.problem import (
     reads,
     reason_of,
 )
-from samerack.pipeline.report.figures import GROUP, GROUP_DAY
 from samerack.pipeline.schema import COUNT, TEXT, shape, state_as_json
 
 _SAME: Final = ("cluster", "group", "kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")

@@ -1,10 +1,5 @@
 """Computes the report's figures, frame in, frame out: bytes and dollars, savings, and losses of rack awareness.
 
-Each byte counts once. The agents of one election together count each byte once, so their counts are summed. Agents of
-different elections, or of none, each count the whole group at the same time. One may know a rack that another does not,
-so rows of two counts are never mixed within a minute: the count with most bytes of the group in the minute is used,
-with its racks. Where one count replaces another within a minute, only the larger part of that minute counts.
-
 Saved and possible are shares of a day's chapters times bytes of the day. Both shares of a saving come from the same
 states, so that measurement errors cancel out. Only chapters in which an agent led the group count as saved.
 
@@ -15,7 +10,6 @@ the share is now about as high as with a placement that ignores racks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -23,14 +17,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import LEADING
+from samerack.pipeline.days import GROUP, GROUP_DAY, SUMS
 from samerack.pipeline.schema import total
 
-GROUP: Final = ("cluster", "group")
-GROUP_DAY: Final = ("day", *GROUP)
-COUNTS: Final = ("bytes", "records", "exact_bytes", "crossing_bytes", "unknown_bytes")
-SUMS: Final = (*COUNTS, "dollars")
+COUNTS: Final = (*SUMS, "crossing_bytes", "unknown_bytes")
+PRICED: Final = (*COUNTS, "dollars")
 
-_MINUTE: Final = (*GROUP_DAY, "minute")
 _AT_ONCE: Final = 1.05
 """Average number of counts in the minutes of a day: there are fewer where one count only replaced another."""
 _FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "present", "possible")
@@ -62,74 +54,25 @@ def _crosses() -> Column:
     return _known() & (F.col("client_rack") != F.col("replica_rack"))
 
 
-def within(rows: DataFrame, first: date, last: date) -> DataFrame:
-    """Return the rows of these days, both included."""
-    return rows.where(F.col("day").between(F.lit(first), F.lit(last)))
-
-
-def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
-    """Return bytes and dollars by some columns and racks.
-
-    Args:
-        traffic: rows of `traffic_by_minute` that count, with the columns.
-        prices: the price of a cross-rack byte.
-        keys: the columns.
-
-    Returns:
-        the columns, client_rack, replica_rack, bytes, records, exact_bytes, crossing_bytes, unknown_bytes, dollars.
-    """
-    by = (*keys, "client_rack", "replica_rack")
-    exact = total(F.when(F.col("method") == "exact", F.col("bytes")).otherwise(0))
-    sums = {"bytes": total("bytes"), "records": total("records"), "exact_bytes": exact}
-    added = traffic.groupBy(*by).agg(*(one.alias(name) for name, one in sums.items()))
-    return added.select(
-        *by,
-        *sums,
-        F.when(_crosses(), F.col("bytes")).otherwise(0).alias("crossing_bytes"),
-        F.when(~_known(), F.col("bytes")).otherwise(0).alias("unknown_bytes"),
-        F.when(_crosses(), F.col("bytes") * prices.dollars_per_byte).otherwise(0.0).alias("dollars"),
+def priced(rows: DataFrame, prices: PriceTable) -> DataFrame:
+    """Return sums of bytes by racks, with crossing_bytes, unknown_bytes and dollars."""
+    return rows.withColumns(
+        {
+            "crossing_bytes": F.when(_crosses(), F.col("bytes")).otherwise(0),
+            "unknown_bytes": F.when(~_known(), F.col("bytes")).otherwise(0),
+            "dollars": F.when(_crosses(), F.col("bytes") * prices.dollars_per_byte).otherwise(0.0),
+        }
     )
 
 
 def totals(rows: DataFrame, *by: str) -> DataFrame:
-    """Return sums of `added_up` by some of its columns."""
+    """Return sums of `priced` by some of its columns."""
     return rows.groupBy(*by).agg(*(total(name).alias(name) for name in COUNTS), F.sum("dollars").alias("dollars"))
 
 
-def believed(traffic: DataFrame) -> DataFrame:
-    """Return which count to use in each minute, for a group's days that have more than one count.
-
-    Args:
-        traffic: rows of `traffic_by_minute`; rows of older versions belong to no count.
-
-    Returns:
-        day, cluster, group, minute, believed (a `counted_by`), counts (how many there were).
-    """
-    # most groups have one count all day and need no further work; a minimum of texts would sort all rows
-    counts = traffic.where(F.col("counted_by").isNotNull()).select(*GROUP_DAY, "counted_by").distinct()
-    several = counts.groupBy(*GROUP_DAY).agg(F.count(F.lit(1)).alias("counts")).where(F.col("counts") > 1)
-    theirs = traffic.where(F.col("counted_by").isNotNull()).join(several, [*GROUP_DAY], "left_semi")
-    sums = theirs.groupBy(*_MINUTE, "counted_by").agg(total("bytes").alias("bytes"))
-    return sums.groupBy(*_MINUTE).agg(
-        F.max(F.struct("bytes", "counted_by"))["counted_by"].alias("believed"), F.count(F.lit(1)).alias("counts")
-    )
-
-
-def counted_once(traffic: DataFrame, whom: DataFrame) -> DataFrame:
-    """Return the rows of the counts in use, and the rows that belong to no count.
-
-    Args:
-        traffic: rows of `traffic_by_minute`.
-        whom: `believed` of the same rows.
-    """
-    other = F.coalesce(F.col("counted_by") != F.col("believed"), F.lit(False))  # noqa: FBT003 - a literal of Spark's
-    return traffic.join(whom, [*_MINUTE], "left").where(~other).drop("believed", "counts")
-
-
-def measured_twice(whom: DataFrame) -> DataFrame:
-    """Return the groups with several counts at the same time on some day: cluster, group."""
-    days = whom.groupBy(*GROUP_DAY).agg(F.avg("counts").alias("at_once"))
-    return days.where(F.col("at_once") >= _AT_ONCE).select(*GROUP).distinct()
+def measured_twice(rows: DataFrame) -> DataFrame:
+    """Return the groups with several counts at the same time on some day, of rows by day: cluster, group."""
+    return rows.where(F.col("counts") >= _AT_ONCE).select(*GROUP).distinct()
 
 
 def shares(chapters: DataFrame) -> DataFrame:

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import LEADING
+from samerack.pipeline.days import GROUP, GROUP_DAY, Between, by_day, counted_once, summed, within
 from samerack.pipeline.report import billing, chapters, figures
-from samerack.pipeline.report.figures import GROUP, GROUP_DAY
 from samerack.pipeline.report.fleet_report import (
     Bad,
     Day,
@@ -55,11 +55,17 @@ _MAX_PAIRS: Final = 144
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The tables of the pipeline."""
+    """The tables of the pipeline.
+
+    Attributes:
+        traffic: `traffic_by_minute`.
+        added_up: finds days of it that are added up in `traffic_by_day`; None: none are.
+    """
 
     traffic: DataFrame
     states: DataFrame
     quarantine: DataFrame
+    added_up: Between | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +118,18 @@ def gathered(
             stack.callback(frame.unpersist)
             return frame
 
-        traffic_rows = figures.within(tables.traffic, first, last)
-        states = figures.within(tables.states, first, last)
-        period, seconds, whole = _period(traffic_rows, first, last)
-        whom = kept(figures.believed(traffic_rows))
-        traffic = figures.counted_once(traffic_rows, whom)
+        minutes = within(tables.traffic, first, last)
+        states = within(tables.states, first, last)
+        traffic = by_day(minutes, tables.added_up and tables.added_up(first, last))
         # in order of days, because files are written day by day
-        daily = kept(figures.added_up(traffic, prices, *GROUP_DAY, "topic").sortWithinPartitions("day"))
+        daily = kept(figures.priced(traffic, prices).sortWithinPartitions("day"))
+        period, seconds, whole = _period(daily, first, last)
         unit = next(name for name, most in _UNITS if period.seconds <= most)
         moment = F.date_trunc(unit, F.col("day" if unit == "day" else "minute")).alias("moment")
         rows = (
-            daily.select(moment, *figures.SUMS)
+            daily.select(moment, *figures.PRICED)
             if unit == "day"
-            else figures.added_up(traffic.withColumn("moment", moment), prices, "moment")
+            else figures.priced(summed(counted_once(minutes).withColumn("moment", moment), "moment"), prices)
         )
         timeline = figures.totals(rows, "moment").orderBy("moment").collect()
 
@@ -155,16 +160,17 @@ def gathered(
             losses=tuple(_value_of(Loss, row, at=_utc(row["at"])) for row in lost.limit(top).collect()),
             losses_in_all=lost.count(),
             trends=tuple(_trend(group_days, spans, top) for spans in compared_spans(whole)),
-            bad=_bad(figures.within(tables.quarantine, first, asked.last or date.max)),
-            twice=figures.measured_twice(whom).count(),
+            bad=_bad(within(tables.quarantine, first, asked.last or date.max)),
+            twice=figures.measured_twice(daily).count(),
             failed=failed,
             failure=failure,
         )
+        shown = daily.select(*GROUP_DAY, "topic", "client_rack", "replica_rack", *figures.PRICED)
         frames = {
-            "traffic_by_day": daily,
+            "traffic_by_day": shown,
             "groups_by_day": group_days.withColumn("owner", owner),
             "lost_rack_awareness": lost,
-            "focus": billing.charges(daily.withColumn("owner", owner), prices),
+            "focus": billing.charges(shown.withColumn("owner", owner), prices),
         }
         yield Gathered(report=report, frames=frames, days=tuple(row["day"] for row in days))
 
@@ -182,7 +188,7 @@ def _days(traffic: DataFrame, asked: Asked) -> tuple[date, date]:
         first = bounds["first"]
         if asked.max_days is not None:
             first = max(first, last - timedelta(days=asked.max_days - 1))
-    if figures.within(traffic, first, last).isEmpty():
+    if within(traffic, first, last).isEmpty():
         raise AgentError(
             f"traffic_by_minute has nothing in this period; it has {bounds['first']} to {bounds['last']}: give --from "
             "and --to within it"
@@ -190,21 +196,22 @@ def _days(traffic: DataFrame, asked: Asked) -> tuple[date, date]:
     return first, last
 
 
-def _period(traffic: DataFrame, first: date, last: date) -> tuple[Period, dict[date, float], tuple[date, ...]]:
+def _period(daily: DataFrame, first: date, last: date) -> tuple[Period, dict[date, float], tuple[date, ...]]:
     """Return the period, the seconds measured of each day, and the days that were measured completely."""
-    rows = traffic.groupBy("day").agg(F.min("minute").alias("first"), F.max("minute").alias("last")).orderBy("day")
+    ends = (F.min("first_minute").alias("first"), F.max("last_minute").alias("last"))
+    rows = daily.groupBy("day").agg(*ends).orderBy("day").collect()
     minute = timedelta(minutes=1)
-    ends = {row["day"]: (_utc(row["first"]), _utc(row["last"]) + minute) for row in rows.collect()}
-    whole = tuple(day for day, (begin, end) in ends.items() if is_whole(day, begin, end))
+    spans = {row["day"]: (_utc(row["first"]), _utc(row["last"]) + minute) for row in rows}
+    whole = tuple(day for day, (begin, end) in spans.items() if is_whole(day, begin, end))
     seconds = {
         day: _UNIT_SECONDS["day"] if day in whole else (end - begin).total_seconds()
-        for day, (begin, end) in ends.items()
+        for day, (begin, end) in spans.items()
     }
     period = Period(
         first=first,
         last=last,
-        begin=min(begin for begin, _ in ends.values()),
-        end=max(end for _, end in ends.values()),
+        begin=min(begin for begin, _ in spans.values()),
+        end=max(end for _, end in spans.values()),
         seconds=sum(seconds.values()),
     )
     return period, seconds, whole
