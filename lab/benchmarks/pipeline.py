@@ -281,7 +281,7 @@ def _report(folder: str, count: str) -> None:
 
     settings, place = _settings(folder), Path(folder) / "report"
     steps = {"starting": time.perf_counter()}
-    with session.opened(settings, name="benchmark") as spark:
+    with session.opened(settings, name="benchmark", is_short=True) as spark:
         begun = time.perf_counter()
         minutes, added_up = days.opened(spark, settings)
         found = gather.Tables(
@@ -315,7 +315,7 @@ def _whatif(folder: str) -> None:
     from samerack.pipeline.whatif_group import Questions  # noqa: PLC0415 - see the module
 
     settings = _settings(folder)
-    with session.opened(settings, name="benchmark") as spark:
+    with session.opened(settings, name="benchmark", is_short=True) as spark:
         begun = time.perf_counter()
         states = whatif.states_in_table(tables.read(spark, settings, "group_states"))
         chosen, _ = whatif.chosen(whatif.latest(states).persist())

@@ -35,6 +35,9 @@ _ONE_PROCESS: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 _ESCAPED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", **{one: f"\\{one}" for one in "\\ =:#!"}}
 _LOG: Final = Path(__file__).with_name("log4j2.properties")
+_QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""Java's first compiler alone, with room for all code of Spark: the second one takes half of the processor time of a
+minute, in which nothing runs often enough to pay for it."""
 
 _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -68,10 +71,10 @@ _LOCAL: Final[Mapping[str, str]] = {
 """For `local[N]`: one process needs no network, and many small tasks only cost time."""
 
 
-def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[str, str]:
+def options(settings: PipelineSettings, submitted: Mapping[str, str], *, is_short: bool = False) -> dict[str, str]:
     """Return Spark's settings: our defaults, overridden by spark-submit, overridden by `pipeline.conf`.
 
-    `submitted` are settings from spark-submit or Spark's own files.
+    `submitted` are settings from spark-submit or Spark's own files; `is_short` says that the session lasts a minute.
 
     Raises:
         SettingsError: The jars are missing.
@@ -83,23 +86,28 @@ def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[st
         # a shuffle into more parts than there are cores costs a small batch most of its time
         cores = int(local[1]) if (local[1] or "*") != "*" else os.cpu_count() if local[1] else 1
         ours |= {**_LOCAL, "spark.sql.shuffle.partitions": str(cores)}
+    java = [_QUICK_JAVA] if is_short else []
     if _LOG.is_file():  # Java cannot read it within a zipped package
-        ours["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
+        java.append(f"-Dlog4j2.configurationFile={_LOG.as_uri()}")
+    if java:
+        ours["spark.driver.extraJavaOptions"] = " ".join(java)
     if not {"spark.jars", "spark.jars.packages"} & said.keys():
         ours["spark.jars"] = ",".join(jars.find(settings.jars))
     return {**ours, **said, "spark.master": master}
 
 
 @contextmanager
-def opened(settings: PipelineSettings, *, name: str) -> Iterator[SparkSession]:
+def opened(settings: PipelineSettings, *, name: str, is_short: bool = False) -> Iterator[SparkSession]:
     """Start a session, which has this name on Spark's own pages, and stop it at the end of the block.
+
+    One that is short, for queries on little data, compiles less.
 
     Raises:
         SettingsError: Java or the jars are missing, or the master's address is not valid.
         AgentError: The master or its workers do not answer.
     """
     submitted = _submitted()
-    given = options(settings, submitted)
+    given = options(settings, submitted, is_short=is_short)
     master = given["spark.master"]
     if not submitted:
         _check_java()

@@ -68,7 +68,7 @@ def report(
     from samerack.pipeline.report import gather, page  # noqa: PLC0415 - see above
     from samerack.pipeline.report.fleet_report import to_json  # noqa: PLC0415 - see above
 
-    with session.opened(settings.pipeline, name="report") as spark, _explained(settings.pipeline.tables):
+    with session.opened(settings.pipeline, name="report", is_short=True) as spark, _explained(settings.pipeline.tables):
         minutes, added_up = days_of.opened(spark, settings.pipeline)
         found = gather.Tables(
             traffic=minutes,

@@ -97,7 +97,7 @@ def whatif(
             raise SettingsError(f"--{kind} {path}: already exists; name a new folder")
     settings = settings_from(config, None, assignments, needs_kafka=False)
     begin = time.monotonic()
-    with session.opened(settings.pipeline, name="whatif") as spark:
+    with session.opened(settings.pipeline, name="whatif", is_short=True) as spark:
         rows, left_out = _asked(spark, settings, source, questions, since=since, until=until)
         answer = _answer(rows, settings, questions, left_out=left_out, top=top, begin=begin)
         for kind, path in outputs.items():
