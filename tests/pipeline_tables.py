@@ -15,7 +15,8 @@ What `samerack pipeline stream` keeps in `pipeline.tables`, in Delta: read them 
 columns without a type are strings.
 """
 _ABOUT: Final = {
-    "traffic_by_minute": "One row for each cluster, group, topic, pair of racks, method, `counted_by` and minute.\n"
+    "traffic_by_minute": "Rows for each cluster, group, topic, pair of racks, method, `counted_by` and minute, to be\n"
+    "added up: each batch of the stream appends the sums of its own samples.\n"
     "Agents without a common election have rows each: take one `counted_by` for each group and minute.",
     "group_states": "One row for each state of a group that an agent has published.",
     "quarantine": "One row for each bad record, with the first reason that holds.",

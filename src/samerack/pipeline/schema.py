@@ -138,7 +138,7 @@ TRAFFIC_BY_MINUTE: Final = _table(
     ("samples", COUNT, "Samples that were added up."),
     _DAY,
 )
-"""One row for each key (all columns before `bytes`); a late sample is added to its row."""
+"""One row or more for each key (all columns before `bytes`), to be added up: each batch appends its own."""
 
 GROUP_STATES: Final = _table(
     ("id", TEXT, "The record's id; a state that is sent again, byte for byte, is here once."),
