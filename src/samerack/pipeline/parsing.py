@@ -77,8 +77,8 @@ _FUTURE_MS: Final = 300_000
 _NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
 _TOPIC: Final = "[a-zA-Z0-9._-]{1,249}"
 """Topic names that Kafka accepts (org.apache.kafka.common.internals.Topic)."""
-_PLAIN_TEXT: Final = r"[ !#-\[\]-~]"
-"""A character of ASCII that means nothing in JSON."""
+_PLAIN_TEXT: Final = r'[^\x00-\x1f"\\\x7f-\x9f\u2028\u2029\ufffd]'
+"""A character that a name may have and that means nothing in JSON; Java reads U+FFFD where bytes are no UTF-8."""
 _PLAIN: Final = {
     "schema": str(SCHEMA),
     "id": rf'"{_PLAIN_TEXT}{{1,{_LONGEST_ID}}}"',
