@@ -68,7 +68,7 @@ def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, m
         try:
             while not over.is_set() or len(written) < 3:
                 with tables.transaction(own, writer="stream", number=len(written)):
-                    tables.add(rows(own, TODAY, 1), settings, within="true")
+                    tables.append(rows(own, TODAY, 1), settings, "traffic_by_minute")
                 written.append(1)
                 if len(written) == 2:
                     begun.set()  # there is something to maintain

@@ -26,7 +26,7 @@ def kept(spark: SparkSession, empty_tables: Path, tmp_path_factory: pytest.TempP
     folder = shutil.copytree(empty_tables, tmp_path_factory.mktemp("kept") / "tables")
     settings = PipelineSettings(tables=str(folder))
     found = made_of(spark, minutes(4), [state(1, **LED)])
-    tables.add(found.traffic, settings, within="true")
+    tables.append(found.traffic, settings, "traffic_by_minute")
     tables.append(found.states, settings, "group_states")
     return folder
 

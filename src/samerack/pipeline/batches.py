@@ -5,18 +5,17 @@ A batch has a writer and a number, by which each table takes it once, however of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.pipeline import tables
-from samerack.pipeline.parsing import BAD, SAMPLE, STATE, by_minute, parsed, quarantined, states
+from samerack.pipeline.parsing import BAD, SAMPLE, STATE, by_minute, digest, parsed, quarantined, states
 from samerack.pipeline.schema import BAD_A_DAY, KEPT_BYTES, QUARANTINE
 from samerack.settings.pipeline import PipelineSettings
 
-_MINUTE: Final = "yyyy-MM-dd HH:mm"
 _AGAIN: Final = "samerack/again"
 """The writer of records that were bad, and their batch's number is the version of the table that they are read from."""
 _BEGUN: Final = "samerack.again"
@@ -25,41 +24,21 @@ _BEGUN: Final = "samerack.again"
 
 def write(records: DataFrame, settings: PipelineSettings, *, writer: str, number: int) -> Mapping[str, int]:
     """Write a batch of parsed records, which are computed several times unless they are kept; return counts by sort."""
-    found = _found(records)
+    counts = {row["sort"]: row["count"] for row in records.groupBy("sort").count().collect()}
     with tables.transaction(records.sparkSession, writer=writer, number=number):
-        if SAMPLE in found:
-            tables.add(by_minute(records), settings, within=_within(found[SAMPLE]))
-        if STATE in found:
-            tables.append(states(records), settings, "group_states")
-        if BAD in found:
-            tables.append(_limited(quarantined(records), settings, found[BAD]), settings, "quarantine")
-    return {sort: sum(row["count"] for row in rows) for sort, rows in found.items()}
+        if SAMPLE in counts:
+            tables.append(by_minute(records), settings, "traffic_by_minute")
+        if STATE in counts:
+            tables.append(states(records).hint("rebalance", "day"), settings, "group_states")
+        if BAD in counts:
+            bad = _limited(quarantined(records), settings, counts[BAD])
+            tables.append(bad.hint("rebalance", "day"), settings, "quarantine")
+    return counts
 
 
-def _found(records: DataFrame) -> dict[str, list[Row]]:
-    """Return for each sort in a batch one row a day: count, first and last minute as text in the session's zone."""
-    ends = (F.date_format(end("moment"), _MINUTE).alias(name) for name, end in (("first", F.min), ("last", F.max)))
-    sums = (F.count(F.lit(1)).alias("count"), *ends)
-    found: dict[str, list[Row]] = {}
-    for row in records.groupBy("sort", "day").agg(*sums).collect():
-        found.setdefault(row["sort"], []).append(row)
-    return found
-
-
-def _within(days: Iterable[Row]) -> str:
-    """Return a condition on the rows of `traffic_by_minute` to read: a late record must not cause a full read."""
-    parts = (
-        f"(kept.day = DATE'{row['day']}' AND kept.minute BETWEEN TIMESTAMP'{row['first']}' "
-        f"AND TIMESTAMP'{row['last']}')"
-        for row in days
-    )
-    return f"({' OR '.join(parts)})"
-
-
-def _limited(bad: DataFrame, settings: PipelineSettings, found: Sequence[Row]) -> DataFrame:
-    """Return bad records as long as their day, the batch's, has room, and the number of the others in one row."""
-    today, count = min(row["day"] for row in found), sum(row["count"] for row in found)
-    there = tables.read(bad.sparkSession, settings, "quarantine").where(F.col("day") >= F.lit(today)).count()
+def _limited(bad: DataFrame, settings: PipelineSettings, count: int) -> DataFrame:
+    """Return this number of bad records as long as the day has room, and the number of the others in one row."""
+    there = tables.read(bad.sparkSession, settings, "quarantine").where(F.col("day") >= F.current_date()).count()
     room = max(BAD_A_DAY - there, 0)
     if count <= room:
         return bad
@@ -98,7 +77,7 @@ def _again(spark: SparkSession, settings: PipelineSettings, version: int) -> int
     whole = tables.read(spark, settings, "quarantine", version=version).where(F.length("raw") < KEPT_BYTES)
     ours = F.col("topic").isin(settings.traffic_topic, settings.states_topic)
     kept = whole.where(ours).select("topic", "partition", "offset", F.col("raw").alias("value"))
-    good = parsed(kept, settings).where(F.col("wrong").isNull()).dropDuplicates(["sort", "key"]).persist()
+    good = parsed(kept, settings).where(F.col("sort") != BAD).dropDuplicates(["sort", "key"]).persist()
     try:
         if good.isEmpty():
             return 0
@@ -106,7 +85,7 @@ def _again(spark: SparkSession, settings: PipelineSettings, version: int) -> int
         counts = write(good, settings, writer=_AGAIN, number=version)
         topic = F.when(F.col("sort") == SAMPLE, settings.traffic_topic).otherwise(settings.states_topic)
         found = good.select(topic.alias("topic"), "key").alias("good")
-        same = "kept.topic = good.topic AND sha2(kept.raw, 256) = good.key"
+        same = (F.col("kept.topic") == F.col("good.topic")) & (digest(F.col("kept.raw")) == F.col("good.key"))
 
         def delete() -> None:
             table = tables.opened(spark, settings, "quarantine").alias("kept")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import reduce
+from itertools import chain
 from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -31,7 +32,6 @@ from samerack.pipeline.schema import (
     QUARANTINE,
     TEXT,
     TOPICS,
-    TRAFFIC_BY_MINUTE,
     TRAFFIC_SAMPLE,
     shape,
     total,
@@ -46,13 +46,9 @@ _BROKEN: Final = "broken"
 """The field in which Spark's parser puts the text of a record that it could not read completely."""
 _REPEATS: Final = "1 hour"
 """How long the stream remembers a record, so that one that comes again counts once: its state has a key for each."""
-NEEDED_BEFORE: Final = ("key", "window_start", "window_end")
-"""Columns of parsed records that no table needs: they only serve to judge and de-duplicate."""
+NEEDED_BEFORE: Final = ("key", "seen")
+"""Columns of parsed records that no table needs: they only serve to de-duplicate."""
 
-_RECORD: Final = StructType(
-    [*TRAFFIC_SAMPLE.fields, *(field for field in GROUP_STATE.fields if field.name not in TRAFFIC_SAMPLE.names)]
-)
-"""The fields of both kinds: one parser reads each record once and ignores unknown fields."""
 _OPTIONS: Final = {
     "columnNameOfCorruptRecord": _BROKEN,
     "allowSingleQuotes": "false",
@@ -79,16 +75,27 @@ _LONGEST_WINDOW_MS: Final = 3_600_000
 _FUTURE_MS: Final = 300_000
 """Clocks of hosts that are synchronised differ by less than a second."""
 _NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
-_TOPIC: Final = r"\A[a-zA-Z0-9._-]{1,249}\z"
+_TOPIC: Final = "[a-zA-Z0-9._-]{1,249}"
 """Topic names that Kafka accepts (org.apache.kafka.common.internals.Topic)."""
+_PLAIN_TEXT: Final = r'[^\x00-\x1f"\\\x7f-\x9f\u2028\u2029\ufffd]'
+"""A character that a name may have and that means nothing in JSON; Java reads U+FFFD where bytes are no UTF-8."""
+_PLAIN: Final = {
+    "schema": str(SCHEMA),
+    "id": rf'"{_PLAIN_TEXT}{{1,{_LONGEST_ID}}}"',
+    "topic": rf'"{_TOPIC}"',
+    "method": f'"(?:{"|".join(_METHODS)})"',
+}
 _PLAIN_SAMPLE: Final = (
     r"\A\{"
     + ",".join(
-        f'"{field.name}":' + (r'"[^"\\]*+"' if field.dataType == TEXT else "-?[0-9]++") for field in TRAFFIC_SAMPLE
+        f'"{field.name}":'
+        + _PLAIN.get(field.name, f'"{_PLAIN_TEXT}*"' if field.dataType == TEXT else "(?:0|[1-9][0-9]{0,17})")
+        for field in TRAFFIC_SAMPLE
     )
     + r"\}\z"
 )
-"""A sample as agents write it: each field once, with its type, and nothing else. It needs no second parser."""
+"""A sample as agents write it: each field once, with its type, and nothing else. If it is not longer than a name may
+be, only its numbers can be wrong, so that it needs no second parser and few rules."""
 _AFTER: Final = "text after the JSON object"
 _WRONG_TYPE: Final = "missing, or of the wrong type"
 _HALF_CHARACTER: Final = r"(?i)\\ud[89ab]..(?!\\ud[c-f])|(?<!\\ud[89ab]..)\\ud[c-f]"
@@ -105,7 +112,7 @@ _Rules: TypeAlias = Iterator[tuple[Column, str | Column]]
 
 
 def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Return Kafka's rows with every field of the record, the reason if it is bad, and the key for de-duplication.
+    """Return Kafka's rows as samples, states and bad records, with the key for de-duplication.
 
     The key of a good record is a digest of its bytes, not its id: a publisher may use an id that another one is going
     to use, and a record must not count as a repetition of another one. Of a bad record only the first bytes are kept,
@@ -116,37 +123,56 @@ def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
         settings: Topics and bounds.
 
     Returns:
-        sort (sample, state, bad), wrong, key, seen, moment, day, its place in Kafka, `raw` for bad ones only, and the
-        record's fields, null for bad ones.
+        sort (sample, state, bad), key, seen, and three structures, of which each record has the one of its sort.
     """
-    named = raw.select(
+    whole = F.concat(F.lit('{"record":'), F.col("value").cast("string"), F.lit("}"))
+    is_sample = F.col("is_sample")
+    read = raw.select(
         F.col("topic").alias("kafka_topic"),
         "partition",
         "offset",
         "value",
         F.current_timestamp().alias("seen"),
         (F.col("topic") == settings.traffic_topic).alias("is_sample"),
-        _from_json(F.concat(F.lit('{"record":'), F.col("value").cast("string"), F.lit("}")), record=_RECORD).alias(
-            "json"
-        ),
-    ).select("*", "json.*")
-    judged = named.withColumn("wrong", _reason(settings))
-    good = F.col("wrong").isNull()
-    fields = {name: F.col("record")[name] for name in _RECORD.names if name != "topic"}
-    moment = F.timestamp_millis(F.when(F.col("is_sample"), F.col("record.window_start")).otherwise(F.col("record.at")))
+    ).select(
+        "*",
+        F.when(is_sample, _from_json(whole, record=TRAFFIC_SAMPLE)).alias("of_sample"),
+        F.when(~is_sample, _from_json(whole, record=GROUP_STATE)).alias("of_state"),
+    )
+    judged = read.select("*", _reason(settings).alias("reason"))
+    good = F.col("reason").isNull()
     place = F.concat_ws("/", "kafka_topic", "partition", "offset")
     return judged.select(
-        F.when(~good, BAD).when(F.col("is_sample"), SAMPLE).otherwise(STATE).alias("sort"),
-        "wrong",
-        F.when(good, F.sha2("value", 256)).otherwise(place).alias("key"),
+        F.when(~good, BAD).when(is_sample, SAMPLE).otherwise(STATE).alias("sort"),
+        digest(F.when(good, F.col("value")).otherwise(place.cast("binary"))).alias("key"),
         "seen",
-        F.when(good, moment).alias("moment"),
-        "partition",
-        "offset",
-        F.when(~good, F.substring("value", 1, KEPT_BYTES)).alias("raw"),
-        F.when(good & F.col("is_sample"), F.col("record.topic")).otherwise(F.col("kafka_topic")).alias("topic"),
-        *(F.when(good, field).alias(name) for name, field in fields.items()),
-    ).withColumn("day", F.to_date(F.coalesce("moment", "seen")))
+        F.when(good & is_sample, F.struct(*_of_minute(F.col("of_sample.record")))).alias("sample"),
+        F.when(good & ~is_sample, F.col("of_state.record")).alias("state"),
+        F.when(~good, F.struct(*_of_bad())).alias("bad"),
+    )
+
+
+def _of_minute(sample: Column) -> Iterator[Column]:
+    """Yield the columns of a sample as a row of `traffic_by_minute`, without those that follow from others."""
+    alone = F.coalesce(sample["election"], F.lit("")) == ""
+    made = {
+        "minute": F.date_trunc("minute", F.timestamp_millis(sample["window_start"])),
+        "counted_by": F.when(alone, sample["agent"]).otherwise(sample["election"]),
+    }
+    for name in (*KEY, "bytes", "records"):
+        yield made.get(name, sample[name]).alias(name)
+
+
+def _of_bad() -> Iterator[Column]:
+    """Yield the columns of a bad record as a row of `quarantine`, without those that follow from others."""
+    made = {"raw": F.substring("value", 1, KEPT_BYTES), "topic": F.col("kafka_topic"), "at": F.col("seen")}
+    for name in ("reason", "raw", "topic", "partition", "offset", "at"):
+        yield made.get(name, F.col(name)).alias(name)
+
+
+def digest(value: Column) -> Column:
+    """Return the key of bytes: the first half of their SHA-256, as the stream remembers millions."""
+    return F.substring(F.unhex(F.sha2(value, 256)), 1, 16)
 
 
 def once(records: DataFrame) -> DataFrame:
@@ -156,21 +182,22 @@ def once(records: DataFrame) -> DataFrame:
 
 def by_minute(records: DataFrame) -> DataFrame:
     """Return the samples among parsed records, summed by minute: rows of `traffic_by_minute`."""
-    alone = F.coalesce(F.col("election"), F.lit("")) == ""
-    made = {
-        "minute": F.date_trunc("minute", F.col("moment")),
-        "counted_by": F.when(alone, F.col("agent")).otherwise(F.col("election")),
-    }
     sums = (*(total(name).alias(name) for name in ("bytes", "records")), F.count(F.lit(1)).alias("samples"))
-    keys = [made.get(name, F.col(name)).alias(name) for name in KEY]
-    added = records.where(F.col("sort") == SAMPLE).groupBy(*keys, "day").agg(*sums)
-    return added.select(*TRAFFIC_BY_MINUTE.names)
+    added = records.where(F.col("sort") == SAMPLE).select("sample.*").groupBy(*KEY).agg(*sums)
+    return added.withColumn("day", F.to_date("minute"))
 
 
 def states(records: DataFrame) -> DataFrame:
     """Return the states among parsed records: rows of `group_states`."""
-    found = records.where(F.col("sort") == STATE).withColumn("at", F.col("moment"))
-    return found.withColumn("topics", _with_rates()).select(*GROUP_STATES.names)
+    found = records.where(F.col("sort") == STATE).select("state.*")
+    at = F.timestamp_millis("at")
+    return found.withColumns({"at": at, "day": F.to_date(at), "topics": _with_rates()}).select(*GROUP_STATES.names)
+
+
+def quarantined(records: DataFrame) -> DataFrame:
+    """Return the bad ones among parsed records, as rows of the table."""
+    bad = records.where(F.col("sort") == BAD).select("bad.*")
+    return bad.withColumns({"day": F.to_date("at"), "records": F.lit(1).cast("long")}).select(*QUARANTINE.names)
 
 
 def _with_rates() -> Column:
@@ -190,46 +217,52 @@ def _from_json(text: Column, **fields: DataType) -> Column:
 
 def _reason(settings: PipelineSettings) -> Column:
     """Return the first reason why a record is bad, or null."""
-    is_sample, record, now = F.col("is_sample"), F.col("record"), F.col("seen")
-    rules = [*_not_a_record(), *_of_all(record)]
-    rules += [(is_sample & holds, words) for holds, words in _of_samples(settings, record, now)]
-    rules += [(~is_sample & holds, words) for holds, words in _of_states(settings, record, now)]
-    chain = F.when(F.lit(False), F.lit(None).cast("string"))  # noqa: FBT003 - a literal of Spark's
-    for holds, words in rules:
-        chain = chain.when(holds, F.lit(words) if isinstance(words, str) else words)
-    return chain
+    sample, state, now = F.col("of_sample.record"), F.col("of_state.record"), F.col("seen")
+    of_sample, of_state = F.col(f"of_sample.{_BROKEN}"), F.col(f"of_state.{_BROKEN}")
+    is_short = F.octet_length("value") <= LONGEST_NAME
+    is_plain = F.col("is_sample") & is_short & F.col("value").cast("string").rlike(_PLAIN_SAMPLE)
+    samples = (_not_a_record(sample, of_sample, TRAFFIC_SAMPLE), _of_all(sample), _of_samples(settings, sample, now))
+    states = (_not_a_record(state, of_state, GROUP_STATE), _of_all(state), _of_states(settings, state, of_state, now))
+    # a lambda is interpreted: Java would compile pages of code for the few records that are not plain
+    other = F.transform(
+        F.array("is_sample"), lambda is_sample: F.when(is_sample, _first(*samples)).otherwise(_first(*states))
+    )
+    return F.when(is_plain, _first(_of_windows(settings, sample, now))).otherwise(other[0])
 
 
-def quarantined(records: DataFrame) -> DataFrame:
-    """Return the bad ones among parsed records, as rows of the table."""
-    bad = records.where(F.col("wrong").isNotNull()).withColumnRenamed("wrong", "reason")
-    return bad.withColumns({"at": F.col("seen"), "records": F.lit(1).cast("long")}).select(*QUARANTINE.names)
+def _first(*rules: _Rules) -> Column:
+    """Return the reason of the first rule that holds, or null."""
+    return F.coalesce(
+        *(F.when(holds, F.lit(words) if isinstance(words, str) else words) for holds, words in chain(*rules))
+    )
 
 
-def _not_a_record() -> _Rules:
-    raw, text, record, broken = F.col("value"), F.col("value").cast("string"), F.col("record"), F.col(_BROKEN)
+def _not_a_record(record: Column, broken: Column, fields: StructType) -> _Rules:
+    raw, text = F.col("value"), F.col("value").cast("string")
     yield raw.isNull() | (F.length(raw) == 0), "empty"
     # the second parser runs only where the first one failed
     yield ~F.is_valid_utf8(raw) | (broken.isNotNull() & F.try_parse_json(text).isNull()), "not JSON"
     yield ~text.rlike(r"\A[ \t\r\n]*\{"), "not a JSON object"
     yield record.isNull(), _AFTER
-    inexact = F.when(~(F.col("is_sample") & text.rlike(_PLAIN_SAMPLE)), _inexact(text))
+    inexact = _inexact(text, record, fields)
     yield inexact.isNotNull(), inexact
 
 
-def _inexact(text: Column) -> Column:
+def _inexact(text: Column, record: Column, fields: StructType) -> Column:
     """Return what Spark's parser of a schema passes over, null if there is nothing.
 
     The object was parsed as a field of another object, so that a closing brace too many ends nothing. Here it is parsed
     as the only element of a list, so that a closing bracket too many ends nothing either.
     """
     values = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
-    known = F.col("record.schema").between(1, SCHEMA)
+    known = record["schema"].between(1, SCHEMA)
 
     def reason(value: Column) -> Column:
-        untyped = F.when(F.col("is_sample"), _untyped(value, TRAFFIC_SAMPLE)).otherwise(_untyped(value, GROUP_STATE))
         return (
-            F.when(value.isNotNull() & F.try_variant_get(value, "$[1]", "variant").isNull(), F.when(known, untyped))
+            F.when(
+                value.isNotNull() & F.try_variant_get(value, "$[1]", "variant").isNull(),
+                F.when(known, _untyped(value, fields)),
+            )
             .when(F.try_parse_json(text).isNotNull(), _AFTER)
             .when(F.replace(text, F.lit(r"\\")).rlike(_HALF_CHARACTER), "half of a surrogate pair")
             .when(text.rlike("[0-9]{1001}"), "not JSON")  # the other parser does not look at numbers of unknown fields
@@ -287,20 +320,24 @@ def _of_samples(settings: PipelineSettings, record: Column, now: Column) -> _Rul
         yield _missing(record, name)
     for name in ("client_rack", "replica_rack", "election"):
         yield _no_name(record, name)
-    yield ~record["topic"].rlike(_TOPIC), "topic: no name of a Kafka topic"
-    start, length = record["window_start"], record["window_end"] - record["window_start"]
+    yield ~record["topic"].rlike(rf"\A{_TOPIC}\z"), "topic: no name of a Kafka topic"
     for name in ("bytes", "records", "window_start", "window_end"):
         yield record[name] < 0, f"{name}: negative"
+    yield from _of_windows(settings, record, now)
+    yield ~record["method"].isin(*_METHODS), "method: unknown"
+
+
+def _of_windows(settings: PipelineSettings, record: Column, now: Column) -> _Rules:
+    start, length = record["window_start"], record["window_end"] - record["window_start"]
     yield length <= 0, "window: ends before it begins"
     yield length > _LONGEST_WINDOW_MS, "window: absurdly long"
     seconds = F.greatest(length / 1000, F.lit(float(_MIN_SECONDS)))
     for name in ("bytes", "records"):
         yield record[name] / seconds > BYTES_PER_SECOND, f"{name}: absurdly many"
     yield from _out_of_time(settings, "window_start", start, now)
-    yield ~record["method"].isin(*_METHODS), "method: unknown"
 
 
-def _of_states(settings: PipelineSettings, record: Column, now: Column) -> _Rules:
+def _of_states(settings: PipelineSettings, record: Column, broken: Column, now: Column) -> _Rules:
     for name in _own(GROUP_STATE):
         yield _missing(record, name)
     for name in ("state", "assignor", "role", "refusal"):
@@ -319,7 +356,7 @@ def _of_states(settings: PipelineSettings, record: Column, now: Column) -> _Rule
     yield planning.isNotNull() & _incomplete(PLANNING)(planning), _mistyped("planning")
     for name in ("rack_aware_fetch", "planning", "members", "topics"):
         alone = _from_json(F.col("value").cast("string"), **{name: GROUP_STATE[name].dataType})
-        yield F.col(_BROKEN).isNotNull() & alone[_BROKEN].isNotNull(), _mistyped(name)
+        yield broken.isNotNull() & alone[_BROKEN].isNotNull(), _mistyped(name)
     yield from _sizes(record)
     yield from _within_lists(record)
 
@@ -341,7 +378,8 @@ def _within_lists(record: Column) -> _Rules:
     yield F.exists(record["racks"], lambda rack: ~rack.rlike(_NAME)), f"racks: {_NO_NAME}"
     yield F.exists(record["members"], lambda one: ~one["id"].rlike(_NAME)), f"members: id {_NO_NAME}"
     yield F.exists(record["members"], lambda one: ~one["client_id"].rlike(_NAME)), f"members: client_id {_NO_NAME}"
-    yield F.exists(record["topics"], lambda one: ~one["name"].rlike(_TOPIC)), "topics: no name of a Kafka topic"
+    no_topic = F.exists(record["topics"], lambda one: ~one["name"].rlike(rf"\A{_TOPIC}\z"))
+    yield no_topic, "topics: no name of a Kafka topic"
     yield F.exists(record["topics"], lambda one: F.exists(one["bytes_per_second"], _no_rate)), "topics: a rate is none"
 
 

@@ -145,7 +145,7 @@ TRAFFIC_BY_MINUTE: Final = _table(
     ("samples", COUNT, "Samples that were added up."),
     _DAY,
 )
-"""One row for each key (all columns before `bytes`); a late sample is added to its row."""
+"""One row or more for each key (all columns before `bytes`), to be added up: each batch appends its own."""
 
 TRAFFIC_BY_DAY: Final = _table(
     *_READ,

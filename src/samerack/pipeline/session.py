@@ -53,8 +53,6 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # rows are kept for the few seconds of a batch or a report: to try compressions takes longer than it saves
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # it makes the optimiser multiply the rules for bad records until memory is full
-    "spark.sql.constraintPropagation.enabled": "false",
     # a batch of the stream has some 110 generated classes, more than this cache holds by default (100): each batch
     # would generate and compile 70 of them anew
     "spark.sql.codegen.cache.maxEntries": "1000",

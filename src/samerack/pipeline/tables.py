@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.errors import AgentError
-from samerack.pipeline.schema import FULL, KEY, TABLES
+from samerack.pipeline.schema import TABLES
 from samerack.settings.pipeline import PipelineSettings
 
 _TRIES: Final = 10
@@ -38,7 +38,6 @@ _CONFLICTS: Final = (
     exceptions.MetadataChangedException,
 )
 """Delta's errors for the second of two concurrent writers; in Python they have no common base class."""
-_ADDED: Final = ("bytes", "records", "samples")
 _OWNER: Final = "samerack.stream"
 """The property of a table that names the stream which writes it."""
 _LATEST: Final = 200
@@ -267,10 +266,10 @@ def transaction(spark: SparkSession, *, writer: str, number: int) -> Iterator[No
 
 
 def append(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
-    """Add rows, in one file for each day."""
+    """Add rows, in as many files for each day as there are parts of the rows."""
     target = location(settings, name)
-    by_day = rows.repartition("day").write.format("delta").mode("append").option("mergeSchema", "true")
-    patiently(lambda: by_day.save(target))
+    appended = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+    patiently(lambda: appended.save(target))
 
 
 def replace(rows: DataFrame, settings: PipelineSettings, name: str, *, days: Iterable[date]) -> None:
@@ -278,26 +277,6 @@ def replace(rows: DataFrame, settings: PipelineSettings, name: str, *, days: Ite
     these = ", ".join(f"DATE'{day}'" for day in days)
     by_day = rows.repartition("day").write.format("delta").mode("overwrite").option("replaceWhere", f"day IN ({these})")
     patiently(lambda: by_day.save(location(settings, name)))
-
-
-def add(rows: DataFrame, settings: PipelineSettings, *, within: str) -> None:
-    """Add sums to the rows of `traffic_by_minute` that have their key, or as new rows; a sum stops at FULL.
-
-    Args:
-        rows: Sums, one row for each key.
-        settings: Where the table is.
-        within: A condition on `kept` that holds for every row that may have one of these keys; it limits what is read.
-    """
-    same = " AND ".join([*(f"kept.`{column}` = new.`{column}`" for column in KEY), within])
-    # rows of older versions may hold more
-    sums = {column: f"least(least(kept.`{column}`, {FULL}) + new.`{column}`, {FULL})" for column in _ADDED}
-
-    def merge() -> None:
-        table = opened(rows.sparkSession, settings, "traffic_by_minute").alias("kept")
-        matched = table.merge(rows.alias("new"), same).whenMatchedUpdate(set=dict(sums))
-        matched.whenNotMatchedInsertAll().withSchemaEvolution().execute()
-
-    patiently(merge)
 
 
 def patiently(write: Callable[[], object]) -> None:
