@@ -42,8 +42,7 @@ with session.opened(settings, name="proof", is_short=True) as spark:
     for number, (topic, name) in enumerate(((settings.traffic_topic, "samples"), (settings.states_topic, "states"))):
         read = spark.read.text(f"/tmp/fleet/{name}.jsonl").selectExpr("encode(value, 'UTF-8') AS value")
         records = read.select(lit(topic).alias("topic"), lit(0).alias("partition"), lit(0).alias("offset"), "value")
-        made = parsing.parsed(records, settings).drop(*parsing.NEEDED_BEFORE).persist()
-        batches.write(made, settings, writer="proof", number=number)
+        batches.write(parsing.parsed(records, settings), settings, writer="proof", number=number)
 where = ("-s", "pipeline.master=local[2]", "-s", "pipeline.tables=/tmp/tables")
 samerack("report", "--json", "--output", "/tmp/report.html", *where)
 """
