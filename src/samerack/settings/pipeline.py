@@ -43,7 +43,8 @@ class PipelineSettings(Section):
     )
     jars: Names = Field(
         default=(),
-        description="Jars for Kafka and Delta, or a folder of them. Empty: what `scripts/setup --pipeline` fetched.",
+        description="Jars for Kafka and Delta, or a folder of them. Empty: those of the image, or what "
+        "`scripts/setup --pipeline` fetched.",
         examples=[["s3a://bucket/samerack/jars/delta-storage-4.4.0.jar"]],
     )
     start_seconds: Seconds = Field(
