@@ -16,7 +16,7 @@ from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int64Array
 from samerack.assignors.solvers import Network, solve
 from samerack.common.errors import SettingsError
-from samerack.pipeline.problem import GroupProblem, with_racks
+from samerack.pipeline.problem import GroupProblem, by_name, with_racks
 
 _MAX_PLACEMENTS: Final = 20
 """Even placements of members that are compared: all of them in up to six racks."""
@@ -141,9 +141,7 @@ def with_rack(group: GroupProblem, rack: str) -> tuple[GroupProblem, FloatArray]
     leaders = np.where(new, problem.racks.index(rack), problem.leader_rack).astype(np.int32)
     alone = np.arange(len(problem.racks)) == leaders[:, np.newaxis]
     places = np.where(known[:, np.newaxis], alone, problem.replica_racks)
-    copies = np.array(
-        [len(row) for topic in sorted(group.state.topics, key=lambda one: one.name) for row in topic.replicas], np.int64
-    )
+    copies = np.array([len(row) for topic in by_name(group.state.topics) for row in topic.replicas], np.int64)
     moved = replace(problem, leader_rack=leaders, replica_racks=places)
     world, _ = replicated(replace(group, problem=moved, broker_racks=racks), np.minimum(copies, len(racks)), known)
     more = world.problem.replica_racks.sum(axis=1) - problem.replica_racks.sum(axis=1)
