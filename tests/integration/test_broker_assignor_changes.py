@@ -14,6 +14,8 @@ from lab.sandbox.cluster import Cluster
 from lab.sandbox.commands import samerack_json
 from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
+from lab.sandbox.members.lines import Partition
+from lab.sandbox.sockets import Received, measure
 from samerack.cluster.broker_configs import ASSIGNORS_KEY, CLASS, LINE
 from tests.integration.new_protocol import SPREAD, assignor, join, join_each
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
@@ -124,16 +126,61 @@ def test_other_versions_of_brokers(version: str, tmp_path: Path) -> None:
         scenario.finish()
 
 
-def test_franz_go_gets_it_under_the_name_of_a_built_in(tmp_path: Path) -> None:
-    """franz-go asks for `uniform` by name; where that is samerack's, it reads near, with other clients in the group."""
+def test_four_clients_get_it_under_the_name_of_a_built_in(tmp_path: Path) -> None:
+    """franz-go asks for `uniform` by name; where that is samerack's, a group of all clients reads near by the kernel.
+
+    Brokers get the jar and the name one by one under the group, and lose them again; no record is lost or read twice.
+    """
     renamed = {ASSIGNORS_KEY: f"{CLASS},range", "samerack.assignor.name": "uniform"}
-    with scenario_on(BROKER_VERSION, tmp_path, renamed) as scenario:
-        join_each(scenario, "franz-go", "confluent", "java")
+    with (
+        Cluster(properties=QUICK) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Scenario(cluster, admin, folder=tmp_path) as scenario,
+    ):
+        scenario.lay_out(((1,), (2,), (1,), (3,)) * 3)
+        join_each(scenario, "franz-go", "confluent", "java", "platformatic")
+        scenario.wait_settled()
+        before = _received(scenario)
+        assert before.cross_rack_share > 0.2
+        _restarted(scenario, cluster, renamed)
+        scenario.redeploy(scenario.participants[1])
         scenario.wait_settled(cross_rack=0)
         assert assignor(scenario) == "uniform"
-        server = samerack_json("plan", scenario.group, "--json", "-b", scenario.cluster.bootstrap)["server"]
+        server = samerack_json("plan", scenario.group, "--json", "-b", cluster.bootstrap)["server"]
         assert (server["assignor"], server["advice"].partition(":")[0]) == ("samerack", "nothing to do")
+        assert _received(scenario).cross_rack_share < before.cross_rack_share / 2
+        _restarted(scenario, cluster, None)
+        scenario.redeploy(scenario.participants[1])
+        scenario.wait_settled()
         scenario.finish()
+
+
+def _restarted(scenario: Scenario, cluster: Cluster, properties: Mapping[str, str] | None) -> None:
+    """Give each broker the jar and these properties, or take them; wait until what was read by then is committed.
+
+    Members cannot commit to a coordinator that restarts: partitions that moved then would be read twice.
+    """
+    for broker in RACKS:
+        if properties is None:
+            broker_assignor.remove(cluster, broker)
+        else:
+            broker_assignor.install(cluster, broker, properties)
+        cluster.restart_broker(broker)
+    ends = scenario.ends()
+
+    def committed() -> bool:
+        found: dict[Partition, int] = {}
+        for event in scenario.events():
+            found.update(event.offsets or {})
+        return all(found.get(partition, 0) >= end for partition, end in ends.items())
+
+    wait_until(committed, "all members have committed", timeout=60)
+
+
+def _received(scenario: Scenario) -> Received:
+    """What the members receive from the brokers, by the kernel's counts."""
+    own = {one.member.pid: one.rack for one in scenario.participants}
+    return measure(scenario.cluster.brokers.values(), own, seconds=5)
 
 
 def test_kafka_4_0_gives_assignors_no_racks_of_partitions(tmp_path: Path) -> None:
