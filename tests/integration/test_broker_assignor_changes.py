@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from samerack.cluster.broker_configs import ASSIGNORS_KEY, CLASS, LINE
 from tests.integration.new_protocol import SPREAD, assignor, join, join_each
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 from tests.integration.shared_cluster import QUICK
+from tests.integration.test_move import move, roll, watched
 from tests.integration.test_verify import verify
 
 pytestmark = [
@@ -117,9 +119,9 @@ def scenario_on(
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.4.0"])
 def test_other_versions_of_brokers(version: str, tmp_path: Path) -> None:
-    """The oldest and the newest brokers read near and follow moved replicas."""
+    """The oldest and the newest brokers let a group move to the new protocol, read near, and follow moved replicas."""
     with scenario_on(version, tmp_path) as scenario:
-        join_each(scenario, "confluent", "confluent", "confluent")
+        _moved(scenario, tmp_path, near=0.0)
         scenario.wait_settled(cross_rack=0)
         scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [3], (scenario.topic, 2): [1]})
         scenario.wait_settled(cross_rack=0, timeout=45.0)
@@ -186,9 +188,22 @@ def _received(scenario: Scenario) -> Received:
 def test_kafka_4_0_gives_assignors_no_racks_of_partitions(tmp_path: Path) -> None:
     """The assignor runs there and deals evenly, but cannot know which partitions are near."""
     with scenario_on("4.0.0", tmp_path) as scenario:
-        join_each(scenario, "confluent", "confluent", "confluent")
-        scenario.wait_settled()
+        warnings = _moved(scenario, tmp_path, near=2 / 3)["warnings"]
+        assert any("samerack's saves nothing there" in one for one in warnings)
         assert assignor(scenario) == "samerack"
         assert [len(owned) for owned in scenario.owned().values()] == [4, 4, 4]
         assert scenario.cross_rack() > 0
         scenario.finish()
+
+
+def _moved(scenario: Scenario, folder: Path, *, near: float) -> dict[str, Any]:
+    """Move a group from the classic protocol as `samerack move` says; return what it said before."""
+    scenario.join_each("confluent", "confluent", "confluent")
+    scenario.wait_settled()
+    answer = move(scenario)
+    assert (answer["obstacles"], answer["shares"][2]["share"]) == ([], pytest.approx(near, abs=0.05))
+    with watched(scenario, folder) as watch:
+        roll(scenario, "confluent")
+        assert watch.ends() == 0
+    assert watch.lines()[-1]["outcome"] == "done"
+    return answer
