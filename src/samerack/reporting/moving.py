@@ -183,7 +183,7 @@ def _shares(facts: MoveFacts) -> tuple[PlanShare, ...]:
         PlanShare(plan="new protocol, uniform or range (expected of a balanced plan without racks)", share=without),
         PlanShare(
             plan="new protocol, samerack's assignor in the brokers",
-            share=without if _gives_no_racks(facts) else server_share(group),
+            share=None if _gives_no_racks(facts) else server_share(group),
         ),
         PlanShare(plan="classic protocol, led by samerack's agent", share=group.shares.optimal),
     )
