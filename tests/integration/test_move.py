@@ -36,10 +36,11 @@ def move(scenario: Scenario, *more: str, code: int = 0) -> dict[str, Any]:
     return samerack_json("move", *_options(scenario, "--json", *more), codes=(code,))
 
 
-def _cost(scenario: Scenario) -> float:
-    """The share across racks that `samerack cost` measures."""
+def _cost(scenario: Scenario) -> float | None:
+    """The share across racks that `samerack cost` measures; None if it is unknown."""
     (group,) = samerack_json("cost", *_options(scenario, "--json"))["groups"]
-    return float(group["share"])
+    share: float | None = group["share"]
+    return share
 
 
 class _Watch:
@@ -187,12 +188,12 @@ def test_members_without_the_new_protocol_stay(scenario: Scenario) -> None:
     scenario.lay_out(_UNEVEN)
     scenario.join_each("kafka-python", "kafka-python", "kafka-python")
     scenario.wait_settled()
-    answer = move(scenario, "--window", "20", code=1)
+    answer = move(scenario, code=1)
     (obstacle,) = answer["obstacles"]
     assert obstacle["cause"].startswith("members kafka-python-1-rack-a, kafka-python-2-rack-b, kafka-python-3-rack-c")
     assert "kafka-python has no new protocol" in obstacle["cause"]
     assert "leave the group to an agent" in obstacle["cure"]
-    assert _cost(scenario) == pytest.approx(answer["shares"][0]["share"], abs=_CLOSE)
+    assert answer["shares"][0]["share"] is _cost(scenario) is None  # its members send no racks
     assert move(scenario, code=1)["classic_members"] == 3
     scenario.finish()
 
