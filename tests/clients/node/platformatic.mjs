@@ -1,6 +1,6 @@
 // A group member on @platformatic/kafka with cooperative-sticky, its cooperative assignor, or on the new protocol (KIP-848).
 // It says what it has been given when it has joined, and what it has given up before it joins again; on the new protocol
-// nothing tells it, so it compares with each heartbeat and record.
+// no event says so, and it compares with each heartbeat and record.
 
 import './promises.mjs'
 
