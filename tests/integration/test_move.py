@@ -13,10 +13,9 @@ import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.commands import SAMERACK, samerack, samerack_json
-from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
 from tests.integration.new_protocol import assignor, join
-from tests.integration.scenario import INTERLEAVED, A, Participant, Scenario
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 pytestmark = pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
 _ALIKE: Final = 0.05
@@ -77,13 +76,9 @@ def roll(scenario: Scenario, client: str) -> None:
     """Restart each member on the new protocol, one after another."""
     for participant in tuple(scenario.participants):
         scenario.leave(participant)
-        join(scenario, client, participant.rack, **_instance_of(participant))
+        name = participant.settings.properties.get("group.instance.id", "")
+        join(scenario, client, participant.rack, group_instance_id=name)
         scenario.wait_settled()
-
-
-def _instance_of(participant: Participant) -> dict[str, str]:
-    name = participant.settings.properties.get("group.instance.id", "")
-    return {"group_instance_id": name} if name else {}
 
 
 def _settings(answer: dict[str, Any]) -> dict[str, str]:
@@ -162,8 +157,8 @@ def test_a_group_with_user_data_in_its_assignments_is_refused_before_harm(scenar
 def test_static_members_move_and_read_near_after_the_advice(scenario: Scenario, tmp_path: Path) -> None:
     """The roll alone brings static members nothing, as the command says before; another member for a while does."""
     scenario.lay_out(_UNEVEN)
-    for rack in RACKS.values():
-        scenario.join("confluent", rack or "", assignor="range", group_instance_id=f"static-{rack}")
+    for rack in (A, B, C):
+        scenario.join("confluent", rack, assignor="range", group_instance_id=f"static-{rack}")
     scenario.wait_settled()
     answer = move(scenario, "--window", "20")
     assert answer["obstacles"] == []
