@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from samerack.common import records
+from samerack.traffic.metrics import gauge
 
 OUTSIDE: Final = "outside"
 STANDBY: Final = "standby"
@@ -107,7 +108,12 @@ class StatusBoard(Collector):
         yield _labelled("samerack_group_mode", _MODE, "mode", [status for status in statuses if status.mode])
         yield from gauges(_GAUGES, "group", {status.group: status for status in statuses})
         yield _labelled("samerack_group_reason", _WHY, "why", [status for status in statuses if status.why])
-        yield _sources(statuses)
+        yield gauge(
+            "samerack_member_racks",
+            "Members by the source of their rack.",
+            ["group", "source"],
+            (([one.group, source], count) for one in statuses for source, count in sorted(one.rack_sources.items())),
+        )
 
 
 _STATE = "1 for the group's state, by Kafka's name; Unknown before the first poll."
@@ -147,25 +153,8 @@ _GAUGES = (
 def gauges(rows: Iterable[tuple[str, str, str]], label: str, statuses: Mapping[str, object]) -> Iterator[Metric]:
     """Yield a gauge for each row (name, help text, attribute), with the attribute of each status that knows it."""
     for name, text, attribute in rows:
-        family = GaugeMetricFamily(name, text, labels=[label])
-        for key, status in statuses.items():
-            value = getattr(status, attribute)
-            if value is not None:
-                family.add_metric([key], float(value))
-        yield family
+        yield gauge(name, text, [label], (([key], getattr(status, attribute)) for key, status in statuses.items()))
 
 
 def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["group", label])
-    for status in statuses:
-        family.add_metric([status.group, str(getattr(status, label))], 1.0)
-    return family
-
-
-def _sources(statuses: Iterable[GroupStatus]) -> Metric:
-    text = "Members by the source of their rack."
-    family = GaugeMetricFamily("samerack_member_racks", text, labels=["group", "source"])
-    for status in statuses:
-        for source, members in sorted(status.rack_sources.items()):
-            family.add_metric([status.group, source], float(members))
-    return family
+    return gauge(name, text, ["group", label], (([one.group, str(getattr(one, label))], 1) for one in statuses))

@@ -20,7 +20,7 @@ import numpy as np
 
 from samerack.assignors.arrays import dense_rank, ranges, stable_order
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array
-from samerack.assignors.solvers import Network, reduced_costs, residual_closure, solve
+from samerack.assignors.solvers import Layer, network_of, reduced_costs, residual_closure, solve, solve_layers
 
 ROUNDS_AT_MEAN: Final = 4
 """Rounds that cut bands at their mean, which settles most groups in two; later rounds halve, to bound their number."""
@@ -143,15 +143,10 @@ def _even(
     floor, extras = divmod(int(supply.sum()), int(size.sum()))
     kinds, groups = len(supply), len(size)
     node = np.arange(kinds, kinds + groups)
-    network = Network(
-        supply=np.concatenate([supply, -floor * size, [-extras]]),
-        tail=np.concatenate([edge_kind[enough], node]).astype(np.int32),
-        head=np.concatenate([edge_group[enough] + kinds, np.full(groups, kinds + groups)]).astype(np.int32),
-        capacity=np.concatenate([edge_limit[enough], size]),
-        costs=np.zeros((1, int(enough.sum()) + groups), np.int64),
-    )
+    edges = Layer(edge_kind[enough], edge_group[enough] + kinds, edge_limit[enough])
+    extra = Layer(node, np.full(groups, kinds + groups), size)
     try:
-        solve(network)
+        solve_layers(np.concatenate([supply, -floor * size, [-extras]]), (edges, extra))
     except AssignmentError:
         return None
     return Spread(
@@ -216,13 +211,8 @@ def cheapest_spread(ways: Ways, cost: Int64Array) -> Spread:
     nodes, groups, count = len(ways.supply), len(ways.size), len(ways.tail)
     total = int(ways.supply.sum())
     room = np.full(groups, total + 1) if ways.most is None else ways.size * ways.most
-    network = Network(
-        supply=np.append(ways.supply, -total),
-        tail=np.concatenate([ways.tail, ways.group]).astype(np.int32),
-        head=np.concatenate([ways.head, np.full(groups, nodes)]).astype(np.int32),
-        capacity=np.concatenate([ways.limit, room]),
-        costs=np.concatenate([cost, np.zeros(groups, np.int64)])[np.newaxis],
-    )
+    leave = Layer(ways.group, np.full(groups, nodes), room)
+    network = network_of(np.append(ways.supply, -total), (Layer(ways.tail, ways.head, ways.limit, (cost,)), leave))
     reduced = reduced_costs(network, solve(network))
     free, full = reduced[:count] == 0, reduced[:count] < 0
     supply = ways.supply.copy()
@@ -285,12 +275,13 @@ def _split(ways: Ways, settled: BoolArray, bands: _Bands, cut: Int64Array) -> tu
     if ways.most is not None:
         within = np.minimum(within, ways.size * ways.most)
         beyond = np.minimum(beyond, ways.size * ways.most - within)
-    network = Network(
-        supply=np.concatenate([ways.supply, -bands.total]),
-        tail=np.concatenate([ways.tail, group_node, group_node]).astype(np.int32),
-        head=np.concatenate([ways.head, band_node, band_node]).astype(np.int32),
-        capacity=np.concatenate([ways.limit, within, beyond]),
-        costs=np.concatenate([np.zeros(count + groups, np.int64), np.ones(groups, np.int64)])[np.newaxis],
+    network = network_of(
+        np.concatenate([ways.supply, -bands.total]),
+        (
+            Layer(ways.tail, ways.head, ways.limit),
+            Layer(group_node, band_node, within),
+            Layer(group_node, band_node, beyond, (1,)),
+        ),
     )
     flow = solve(network)
     over = flow[count + groups :]

@@ -18,16 +18,15 @@ caller's own arcs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from samerack.assignors.arrays import IntArray, combine, dense_rank, first_of_each, is_in, ranges, stable_order
 from samerack.assignors.deal import Arcs, Classes, hand_out
 from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
-from samerack.assignors.solvers import Network, fold, node_prices, solve
+from samerack.assignors.solvers import Layer, Network, fold, network_of, node_prices, solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +131,7 @@ def seats_by_kind(  # noqa: PLR0913 - what seats are made of
 
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,30 +303,13 @@ def _network(
 
 
 def _joined(layers: tuple[Arcs, ...], supply: Int64Array, move_price: int) -> Network:
-    starts = np.cumsum([0, *(len(arcs.tail) for arcs in layers)]).tolist()
+    has_toll, has_cost = any(np.any(arcs.toll) for arcs in layers), any(np.any(arcs.cost) for arcs in layers)
 
-    def joined(values: Iterable[IntArray | int], dtype: type[np.int32 | np.int64]) -> npt.NDArray[Any]:
-        full = np.empty(starts[-1], dtype)
-        for value, begin, end in zip(values, starts, starts[1:], strict=False):
-            full[begin:end] = value
-        return full
+    def costs(arcs: Arcs) -> tuple[IntArray | int, ...]:
+        toll, cost = [arcs.toll] if has_toll else [], [arcs.cost] if has_cost else []
+        return arcs.price + move_price * arcs.moves, *toll, arcs.moves, *cost
 
-    price, moves = (joined((getattr(arcs, level) for arcs in layers), np.int64) for level in ("price", "moves"))
-    toll, cost = (
-        [joined((getattr(arcs, level) for arcs in layers), np.int64)] if _is_charged(layers, level) else []
-        for level in ("toll", "cost")
-    )
-    return Network(
-        supply=supply,
-        tail=joined((arcs.tail for arcs in layers), np.int32),
-        head=joined((arcs.head for arcs in layers), np.int32),
-        capacity=joined((arcs.capacity for arcs in layers), np.int64),
-        costs=np.stack([price + move_price * moves, *toll, moves, *cost]),
-    )
-
-
-def _is_charged(layers: tuple[Arcs, ...], level: str) -> bool:
-    return any(np.any(getattr(arcs, level)) for arcs in layers)
+    return network_of(supply, [Layer(arcs.tail, arcs.head, arcs.capacity, costs(arcs)) for arcs in layers])
 
 
 def _hubs(seats: Seats) -> _Hubs:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from samerack.assignors.arrays import IntArray
 from samerack.assignors.problem import AssignmentError, BoolArray, Int32Array, Int64Array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     import networkx as nx
+    import numpy.typing as npt
 
 LIMIT: Final = 1 << 62
 """Arc cost * 4 * (nodes + 1) stays below this: OR-Tools multiplies costs by the number of nodes, and prices add up."""
@@ -42,6 +44,46 @@ class Network:
     head: Int32Array
     capacity: Int64Array
     costs: Int64Array
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Arcs of one layer of a network: [A] nodes, and what each may carry and costs at each level; a number is for all.
+
+    Levels that are left out cost nothing.
+    """
+
+    tail: IntArray
+    head: IntArray
+    capacity: IntArray | int
+    costs: tuple[IntArray | int, ...] = ()
+
+
+def network_of(supply: Int64Array, layers: Sequence[Layer]) -> Network:
+    """Return the network with the arcs of these layers, in this order."""
+    starts = np.cumsum([0, *(len(arcs.tail) for arcs in layers)]).tolist()
+
+    def joined(values: Iterable[IntArray | int], dtype: type[np.int32 | np.int64]) -> npt.NDArray[Any]:
+        full = np.empty(starts[-1], dtype)
+        for value, begin, end in zip(values, starts, starts[1:], strict=False):
+            full[begin:end] = value
+        return full
+
+    levels = max(1, *(len(arcs.costs) for arcs in layers))
+    costs = [(*arcs.costs, *[0] * (levels - len(arcs.costs))) for arcs in layers]
+    return Network(
+        supply=supply,
+        tail=joined((arcs.tail for arcs in layers), np.int32),
+        head=joined((arcs.head for arcs in layers), np.int32),
+        capacity=joined((arcs.capacity for arcs in layers), np.int64),
+        costs=np.stack([joined(level, np.int64) for level in zip(*costs, strict=True)]),
+    )
+
+
+def solve_layers(supply: Int64Array, layers: Sequence[Layer]) -> list[Int64Array]:
+    """Return the units on the arcs of each layer in an optimal flow; errors are those of `solve`."""
+    flow = solve(network_of(supply, layers))
+    return np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers])[:-1])
 
 
 @cache

@@ -2,7 +2,8 @@
 
 That is the interpreter, its library, every shared object that any of them names, certificates and time zones, and of
 each Debian package that a file belongs to its licence and its record, which scanners of images read. No shell goes
-along, no package manager and no other program. The Dockerfile runs it with the base's own Python.
+along, no package manager and no other program. The Dockerfile runs it with the base's own Python. With names of
+programs it copies these instead, and all of Java: what the pipeline's image has in addition.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,17 +47,37 @@ _FILES: Final = {
 _RESOLVED: Final = re.compile(r"^\t(?:(\S+) => )?(/\S+|not found)", re.MULTILINE)
 
 
-def main(root: Path, packages: Path) -> None:
+def main(root: Path, packages: Path, programs: Sequence[str]) -> None:
     """Fill the folder.
 
     Args:
         root: the folder; made.
-        packages: where the agent's packages stand, at the place that they have in the image.
+        packages: where the image's packages stand, at the place that they have in it.
+        programs: what the pipeline's image needs beside Python; without them, all that Python needs.
     """
     root.mkdir()
     for name in _LINKS:
         if Path("/", name).is_symlink():
             (root / name).symlink_to(Path("/", name).readlink())
+    if programs:
+        _take_programs(programs, root, packages)
+    else:
+        _take_python(root, packages)
+
+
+def _take_programs(programs: Sequence[str], root: Path, packages: Path) -> None:
+    places = [Path(str(shutil.which(name))) for name in programs]
+    for place in places:
+        _take(place, root)
+    homes = [place.resolve().parents[1] for place in places if place.name == "java"]
+    for tree in (*homes, *Path("/etc").glob("java-*"), Path("/etc/ssl")):
+        _take_tree(tree, root)
+    for shared in _shared_objects([*(place.resolve() for place in places), *homes, packages]):
+        _take(shared, root)
+    _take_records(root)
+
+
+def _take_python(root: Path, packages: Path) -> None:
     library = Path(sysconfig.get_path("stdlib"))
     _take(Path(sys.executable), root)
     shutil.copytree(library, root / library.relative_to("/"), symlinks=True, ignore=_NOT_OF_THE_LIBRARY)
@@ -156,4 +177,4 @@ def _take_records(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

@@ -261,6 +261,29 @@ setup_jars() {
 # setup_spark: what Spark needs beyond its own jars, for Kafka and Delta.
 setup_spark() { setup_jars "Spark's jars for Kafka and Delta" "$root/src/samerack/pipeline/jars" "$spark_jars"; }
 
+# _fetch_spark LOCK TARGET
+_fetch_spark() {
+  local lock=$1 target=$2
+  cmp -s "$lock" "$target/verified" && return
+  rm -rf "$target"
+  retry 2 "$uv" pip install --quiet --python "$root/.venv/bin/python" --no-deps --require-hashes --target "$target" --requirement "$lock" &&
+    cp "$lock" "$target/verified"
+}
+
+# setup_spark_versions: the older versions of Spark that tests/spark runs, each with its jars.
+setup_spark_versions() {
+  local project version
+  setup_python
+  setup_uv
+  for project in "$root"/tests/spark/versions/*; do
+    version=${project##*/}
+    setup_jars "the jars of Spark $version" "$project" "$cache/spark-$version"
+    cmp -s "$project/python.lock" "$cache/spark-python-$version/verified" ||
+      step "fetching Spark $version (450 MB)" locked "spark-python-$version" _fetch_spark "$project/python.lock" "$cache/spark-python-$version" ||
+      die "Spark $version could not be fetched (see above)"
+  done
+}
+
 # kafka_project VERSION: where the pom.xml and jars.lock of that Kafka are.
 kafka_project() {
   local project=$root/lab/sandbox/kafka

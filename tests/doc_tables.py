@@ -1,19 +1,26 @@
-"""Writes the tables of docs/ that list what a registry of the code has: `python -m tests.doc_tables`."""
+"""Writes what pages list of the code: `python -m tests.doc_tables`.
+
+These are tables of registries and the reference in docs/, and tests/promises.md.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+import samerack
 from samerack.agent.leading.takeover_attempt import TRANSITIONS
 from samerack.agent.policy import EXEMPT, REFUSALS, TRIGGERS
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.cluster.racks import SOURCES
+from tests import promises
 from tests.docs import pages
 
 _TABLE: Final = re.compile(
-    r"^<!-- table (?P<name>[a-z-]+): made by `python -m tests\.doc_tables` -->\n(?P<rows>(?:\|.*\n)*)", re.MULTILINE
+    r"^<!-- table (?P<name>[a-z-]+): made by `python -m tests\.doc_tables` -->\n\n?(?P<rows>(?:[|-] ?.*\n)*)",
+    re.MULTILINE,
 )
 
 
@@ -74,8 +81,30 @@ def _takeover_steps() -> str:
     )
 
 
+def _reference() -> str:
+    """Return a list, not a table: names and first sentences."""
+    return "".join(f"- `{name}{_parameters(getattr(samerack, name))}`: {_summary(name)}\n" for name in samerack.__all__)
+
+
+def _summary(name: str) -> str:
+    return " ".join(str(inspect.getdoc(getattr(samerack, name))).partition("\n\n")[0].split())
+
+
+def _parameters(found: Callable[..., object]) -> str:
+    """Return the names of the parameters; those after `*` are given by name."""
+    if isinstance(found, type) and issubclass(found, Exception):
+        return ""
+    shown: list[str] = []
+    for parameter in inspect.signature(found).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        shown.append(parameter.name)
+    return f"({', '.join(shown)})"
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "assignors-of-plugins": _assignors_of_plugins,
+    "reference": _reference,
     "refusals": _refusals,
     "sources-of-racks": _sources_of_racks,
     "takeover-steps": _takeover_steps,
@@ -85,7 +114,8 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def main() -> None:
-    """Rewrites all pages that have such tables."""
+    """Rewrites all pages that have such tables, and the list of promises."""
+    promises.PAGE.write_text(promises.page(), encoding="utf-8")
     for path in pages():
         page = path.read_text(encoding="utf-8")
         if (anew := replaced(page)) != page:

@@ -150,7 +150,6 @@ def _static(*, every: bool) -> list[Step]:
         "lint": ("ruff", "check", "."),
         "types": ("mypy",),
         "layers": ("lint-imports",),
-        "list of promises": (sys.executable, "-m", "tests.promises", "--check"),
     }
     if shutil.which("shellcheck"):
         scripts = [

@@ -1,24 +1,22 @@
-"""Writes tests/promises.md, the promises that the gate proves and the test of each: `python -m tests.promises`.
+"""The text of tests/promises.md: the promises that the gate proves, and the test of each.
 
-A promise is the sentence of a mark `promise` at a test on real brokers or on Spark. With `--check` it writes nothing,
-and ends with exit code 1 where the page is not current.
+A promise is the sentence of a mark `promise` at a test on real brokers or on Spark.
 """
 
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 _TESTS: Final = Path(__file__).parent
-_PAGE: Final = _TESTS / "promises.md"
+PAGE: Final = _TESTS / "promises.md"
 _ROOMS: Final = {"integration": "On real brokers", "spark": "On Spark"}
 _HEAD: Final = """\
 # What the gate proves on real systems
 
-Made by `python -m tests.promises`. Each line is a promise of the product and the test that proves it in every run of
+Made by `python -m tests.doc_tables`. Each line is a promise of the product and the test that proves it in every run of
 `scripts/test`; all other tests on real brokers and on Spark run with `scripts/test --all`.
 """
 
@@ -41,19 +39,3 @@ def _promises(file: Path) -> Iterator[tuple[str, str]]:
             match node:
                 case ast.Call(func=ast.Attribute(attr="promise"), args=[ast.Constant(value=str(text))]):
                     yield text, name
-
-
-def main(arguments: list[str]) -> int:
-    """Write or check the page; return the exit code."""
-    made = page()
-    if arguments == ["--check"]:
-        if _PAGE.exists() and _PAGE.read_text(encoding="utf-8") == made:
-            return 0
-        sys.stderr.write("samerack: tests/promises.md is not current; run python -m tests.promises\n")
-        return 1
-    _PAGE.write_text(made, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -18,10 +16,11 @@ from samerack.agent.streams.reporter import StreamsBoard, StreamsReporter
 from samerack.agent.streams.service import StreamsService
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
-from samerack.agent.web.server import WebServer, application
+from samerack.agent.web.server import application
 from samerack.events import EventLog
 from samerack.settings.streams import StreamsSettings
 from tests.unit.agent.measured import reports
+from tests.unit.agent.serving import ask, post, running
 
 Json = dict[str, Any]
 
@@ -35,14 +34,9 @@ class Endpoint:
     events: EventLog
     metrics: Metrics
 
-    def post(self, path: str, body: Json | bytes, **headers: str) -> tuple[int, Any]:
+    def post(self, path: str, body: Json | bytes) -> tuple[int, Any]:
         """Status and JSON of the answer; None if it has no body."""
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=50)) as connection:
-            connection.request("POST", path, content, {"content-type": "application/json"} | headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        return answer.status, json.loads(text) if text else None
+        return post(self.port, path, body)
 
     def prepare(self) -> None:
         """Start the process that plans, and wait until it is ready."""
@@ -52,10 +46,7 @@ class Endpoint:
 
     def get(self, path: str) -> str:
         """The text of a page."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=50)) as connection:
-            connection.request("GET", path)
-            text: str = connection.getresponse().read().decode()
-            return text
+        return ask(self.port, path)[1]
 
     def ask(self, question: Json) -> tuple[int, Any]:
         """Status and answer of a question."""
@@ -83,12 +74,10 @@ def endpoint(settings: Json, *, unix: str = "", **known: Any) -> Iterator[Endpoi
         *web_page.routes(reports(), streams=service.board.all),
     ]
     app = application(metrics.exposition, healthy=dict, ready=dict, more=routes)
-    web = WebServer(app, host="127.0.0.1", port=0, unix=unix)
-    web.start()
     try:
-        yield Endpoint(port=web.port, service=service, events=events, metrics=metrics)
+        with running(app, unix=unix) as port:
+            yield Endpoint(port=port, service=service, events=events, metrics=metrics)
     finally:
-        web.stop()
         service.stop()
 
 

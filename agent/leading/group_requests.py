@@ -37,20 +37,8 @@ class RequestStatus:
 
 
 _STATUS: Final = JsonAnswer(RequestStatus, "reports no requests")
-
-
-def to_json(status: RequestStatus) -> bytes:
-    """Return the JSON that `/v1/requests` and `samerack leave --json` show."""
-    return _STATUS.to_json(status)
-
-
-def from_json(text: bytes | str) -> RequestStatus:
-    """Return the status in such a JSON text.
-
-    Raises:
-        AgentError: The text contains none.
-    """
-    return _STATUS.from_json(text)
+to_json, from_json = _STATUS.to_json, _STATUS.from_json
+"""The JSON of `/v1/requests` and `samerack leave --json`."""
 
 
 class GroupRequests:

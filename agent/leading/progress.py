@@ -106,17 +106,5 @@ class Progress:
 
 
 _JSON: Final = JsonAnswer(Progress, "reports no takeover")
-
-
-def to_json(progress: Progress) -> bytes:
-    """Return the JSON that `POST /v1/takeover` and `samerack lead --json` show."""
-    return _JSON.to_json(progress)
-
-
-def from_json(text: bytes | str) -> Progress:
-    """Return the progress in such a JSON text.
-
-    Raises:
-        AgentError: The text contains none.
-    """
-    return _JSON.from_json(text)
+to_json, from_json = _JSON.to_json, _JSON.from_json
+"""The JSON of `POST /v1/takeover` and `samerack lead --json`."""

@@ -28,7 +28,7 @@ from samerack.assignors.streams.default_standby import deal_standbys
 from samerack.assignors.streams.intern import held_by
 from samerack.assignors.streams.java_sets import in_queue_order, tasks_in_java_order
 from samerack.assignors.streams.optimize import tag_warnings
-from samerack.assignors.streams.plugin import Outcome, Request, TaskAssignment, TaskAssignor
+from samerack.assignors.streams.plugin import Outcome, Request, TaskAssignment
 from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
 
 if TYPE_CHECKING:
@@ -263,8 +263,8 @@ COSTS: Final = Costs(traffic=10, non_overlap=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HighAvailabilityTaskAssignor(TaskAssignor):
-    """KIP-924's plug-in around `high_availability`.
+class HighAvailabilityTaskAssignor:
+    """KIP-924's plug-in around `high_availability`, for users' own assignors.
 
     Attributes:
         clock_ms: returns the current time in ms since 1970, from which the deadline of a probing rebalance is counted.

@@ -1,6 +1,7 @@
-"""KIP-924's `TaskAssignor`: the interface, the previous assignment, errors of an answer, what consumers get of it.
+"""KIP-924's `TaskAssignor`: its answer, the previous assignment, errors of an answer, what consumers get of it.
 
-samerack's own assignors are functions from `Request` to `Outcome`, which say more than the interface has room for.
+samerack's own assignors are functions from `Request` to `Outcome`, which say more than the interface has room for; what
+a user's class has to offer is in `agent/streams/own_assignors.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import cycle
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, Plan, TaskType, assignment_of
 
@@ -51,27 +52,6 @@ class GroupAssignment:
     """The assignment of the consumers: (topic, partition) pairs by consumer; empty if the answer was invalid."""
 
     partitions: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-
-
-class TaskAssignor(Protocol):
-    """KIP-924's plug-in. `assign` depends only on its argument."""
-
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Decide which clients get each task as active and as standby.
-
-        Raises:
-            TaskAssignmentError: It cannot decide now: keep the previous assignment and rebalance again at once.
-        """
-        ...
-
-    def on_assignment_computed(
-        self,
-        assignment: GroupAssignment,  # noqa: ARG002 - for plug-ins that use it
-        subscription: GroupSubscription,  # noqa: ARG002
-        error: AssignmentError,  # noqa: ARG002
-    ) -> None:
-        """Receive the result; if `error` is not `NONE`, no consumer gets the answer. By default do nothing."""
-        return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,11 +25,9 @@ import numpy as np
 
 from samerack.assignors.arrays import IntArray, combine, first_of_each
 from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
-from samerack.assignors.solvers import Network, solve
+from samerack.assignors.solvers import Layer, solve_layers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from samerack.assignors.streams.active import Costs
 
 
@@ -74,48 +72,11 @@ class Standbys:
         return self.remotes[self.remote[task], self.rack[group]]
 
 
-@dataclass(frozen=True, slots=True)
-class FlowArcs:
-    """One layer of arcs of a flow: [A] nodes, capacity, price, and moves."""
-
-    tail: Int64Array
-    head: Int64Array
-    capacity: Int64Array
-    price: Int64Array
-    moves: Int64Array
-
-    def shifted(self, tail: int, head: int) -> FlowArcs:
-        """Return the arcs between nodes whose numbers are so much higher."""
-        return replace(self, tail=self.tail + tail, head=self.head + head)
-
-
-def free_arcs(tail: Int64Array, head: Int64Array, capacity: Int64Array) -> FlowArcs:
-    """Return arcs that cost nothing."""
-    nothing = np.zeros(len(tail), np.int64)
-    return FlowArcs(tail, head, capacity, nothing, nothing)
-
-
-def solve_layers(supply: Int64Array, layers: Sequence[FlowArcs]) -> list[Int64Array]:
-    """Return the units on the arcs of each layer in the flow of least price, and of fewest moves among these."""
-
-    def joined(name: str) -> Int64Array:
-        return np.concatenate([getattr(arcs, name) for arcs in layers])
-
-    network = Network(
-        supply=supply,
-        tail=joined("tail").astype(np.int32),
-        head=joined("head").astype(np.int32),
-        capacity=joined("capacity"),
-        costs=np.stack([joined("price"), joined("moves")]),
-    )
-    return np.split(solve(network), np.cumsum([len(arcs.tail) for arcs in layers])[:-1])
-
-
 class _PoolUnits(NamedTuple):
     """How many standbys of each pool are on each client: [A] pools, clients, and numbers."""
 
-    pool: Int64Array
-    client: Int64Array
+    pool: IntArray
+    client: IntArray
     units: Int64Array
 
 
@@ -331,7 +292,6 @@ def _flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> _StandbyFlow:
     stays = _stays(standbys, pool, some_task, costs)
     goes = _goes(standbys, some_task, costs)
     own = _own(standbys, own_task, costs)
-    seated = free_arcs(standbys.group.astype(np.int64), np.arange(clients), standbys.seats)
     # nodes: clients, groups (one node for all pools), pools, tasks with a node of their own
     group_node, pool_node = clients, clients + groups
     task_node = pool_node + len(some_task)
@@ -339,10 +299,10 @@ def _flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> _StandbyFlow:
     stay, go, kept, seat = solve_layers(
         np.concatenate([-standbys.seats, np.zeros(groups, np.int64), of_pool, size[own_task]]),
         (
-            stays.shifted(pool_node, 0),
-            goes.shifted(pool_node, group_node),
-            own.shifted(task_node, 0),
-            seated.shifted(group_node, 0),
+            replace(stays, tail=pool_node + stays.tail),
+            replace(goes, tail=pool_node + goes.tail, head=group_node + goes.head),
+            replace(own, tail=task_node + own.tail),
+            Layer(group_node + standbys.group, np.arange(clients), standbys.seats),
         ),
     )
     used = stay > 0
@@ -364,24 +324,23 @@ def _pools(standbys: Standbys, alone: BoolArray) -> tuple[Int32Array, Int64Array
     return pool, task[first_of_each(of, count)].astype(np.int64) if count else np.empty(0, np.int64)
 
 
-def _stays(standbys: Standbys, pool: Int32Array, some_task: Int64Array, costs: Costs) -> FlowArcs:
+def _stays(standbys: Standbys, pool: Int32Array, some_task: Int64Array, costs: Costs) -> Layer:
     """Return the arcs from pools to clients that have such a standby."""
     shared = (pool >= 0) & standbys.stays
     pairs, units = np.unique(standbys.pairs(pool[shared], standbys.client[shared]), return_counts=True)
     holder, client = np.divmod(pairs, len(standbys.group))
     price = standbys.traffic(some_task[holder], standbys.group[client]) * costs.traffic
-    return FlowArcs(holder, client, units.astype(np.int64), price, np.zeros(len(client), np.int64))
+    return Layer(holder, client, units, (price, 0))
 
 
-def _goes(standbys: Standbys, some_task: Int64Array, costs: Costs) -> FlowArcs:
+def _goes(standbys: Standbys, some_task: Int64Array, costs: Costs) -> Layer:
     """Return the arcs from pools to groups that may have such a standby."""
     holder, group = np.nonzero(standbys.allowed[standbys.kind[some_task]])
-    everything = np.full(len(holder), len(standbys.task))
     price = standbys.traffic(some_task[holder], group) * costs.traffic + costs.non_overlap
-    return FlowArcs(holder, group, everything, price, np.ones(len(holder), np.int64))
+    return Layer(holder, group, len(standbys.task), (price, 1))
 
 
-def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> FlowArcs:
+def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> Layer:
     """Return the arcs from tasks with a node of their own, by index, to all clients that may have them."""
     row = np.full(len(standbys.remote), -1, np.int64)
     row[tasks] = np.arange(len(tasks))
@@ -395,10 +354,10 @@ def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> FlowArcs:
     at, client = np.nonzero(open_to)
     moved = (~here[at, client]).astype(np.int64)
     price = standbys.traffic(tasks[at], standbys.group[client]) * costs.traffic + moved * costs.non_overlap
-    return FlowArcs(at, client, np.ones(len(at), np.int64), price, moved)
+    return Layer(at, client, 1, (price, moved))
 
 
-def _through_groups(goes: FlowArcs, units: Int64Array, group_of: Int32Array, seat: Int64Array) -> _PoolUnits:
+def _through_groups(goes: Layer, units: Int64Array, group_of: Int32Array, seat: Int64Array) -> _PoolUnits:
     """Return the units from pool to client, derived from those from pool to group and from group to client."""
     from_pool = np.argsort(goes.head, kind="stable")
     to_client = np.argsort(group_of, kind="stable")

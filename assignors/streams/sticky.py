@@ -17,7 +17,7 @@ Kafka runs its algorithm once and ignores tags (`compatible`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import lcm
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -35,7 +35,6 @@ from samerack.assignors.streams.plugin import (
     Outcome,
     Request,
     TaskAssignment,
-    TaskAssignor,
     identity_assignment,
     validate_task_assignment,
 )
@@ -150,42 +149,6 @@ COSTS: Final = Costs(traffic=1, non_overlap=10)
 
 DEALS: Final = 8
 """Maximum number of repeated runs; two or three are nearly always enough."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StickyTaskAssignor(TaskAssignor):
-    """KIP-924's plug-in around `sticky`.
-
-    Attributes:
-        clock_ms: returns the current time in ms since 1970.
-        must_preserve_active: actives stay where they were, racks are ignored, and a follow-up rebalance is requested
-            at once.
-    """
-
-    clock_ms: Callable[[], int]
-    must_preserve_active: bool = False
-
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Compute the assignment (see `sticky`)."""
-        request = Request(
-            state=application_state, now_ms=self.clock_ms(), must_preserve_active=self.must_preserve_active
-        )
-        return sticky(request).assignment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FallbackPriorTaskAssignor(TaskAssignor):
-    """KIP-924's plug-in around `fallback_prior`.
-
-    Attributes:
-        clock_ms: returns the current time in ms since 1970.
-    """
-
-    clock_ms: Callable[[], int]
-
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Keep the previous assignment (see `fallback_prior`)."""
-        return fallback_prior(Request(state=application_state, now_ms=self.clock_ms())).assignment
 
 
 def sticky(request: Request) -> Outcome:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from samerack.assignors.streams.standby import FlowArcs, Standbys, cost_of, free_arcs, optimize_standby, solve_layers
+from samerack.assignors.solvers import Layer, solve_layers
+from samerack.assignors.streams.standby import Standbys, cost_of, optimize_standby
 
 if TYPE_CHECKING:
     from samerack.assignors.problem import BoolArray, Int32Array, Int64Array
@@ -187,9 +188,9 @@ def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs
     new[:, -1] = False
     apart_node, free_node, value_node = clients, clients + tasks, clients + 2 * tasks
     task, to = np.nonzero(new & (apart > 0)[:, np.newaxis])
-    spread = free_arcs(apart_node + task, value_node + task * values + to, np.ones(len(task), np.int64))
+    spread = Layer(apart_node + task, value_node + task * values + to, 1)
     task, to = np.nonzero(np.broadcast_to((count > apart)[:, np.newaxis], old.shape))
-    rest = free_arcs(free_node + task, value_node + task * values + to, (count - apart)[task])
+    rest = Layer(free_node + task, value_node + task * values + to, (count - apart)[task])
     seated = _seated(standbys, (value_node, values), column, costs)
     supply = np.concatenate([-standbys.seats, apart, count - apart, np.zeros(tasks * values, np.int64)])
     *_, units = solve_layers(supply, (spread, rest, seated))
@@ -197,7 +198,7 @@ def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs
     return _keep_or_take(standbys, standbys.client, got)
 
 
-def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> FlowArcs:
+def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> Layer:
     """Return the arcs from the values of each task to clients; `nodes` are the first value node and V + 1."""
     value_node, values = nodes
     clients, tasks = len(standbys.group), len(standbys.remote)
@@ -209,4 +210,4 @@ def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, cost
     task, client = np.nonzero(fits)
     moves = (~here[task, client]).astype(np.int64)
     price = standbys.traffic(task, standbys.group[client]) * costs.traffic + moves * costs.non_overlap
-    return FlowArcs(value_node + task * values + column[client], client, np.ones(len(task), np.int64), price, moves)
+    return Layer(value_node + task * values + column[client], client, 1, (price, moves))

@@ -282,20 +282,14 @@ def _maintain(folder: str) -> None:
 
 def _report(folder: str, count: str) -> None:
     """Make the report of this number of days as `samerack pipeline report` does; of a month with all of its files."""
-    from samerack.pipeline import days, session, tables  # noqa: PLC0415 - see the module
+    from samerack.pipeline import session  # noqa: PLC0415 - see the module
     from samerack.pipeline.report import gather, page  # noqa: PLC0415 - see the module
 
     settings, place = _settings(folder), Path(folder) / "report"
     steps = {"starting": time.perf_counter()}
     with session.opened(settings, name="benchmark", is_short=True) as spark:
         begun = time.perf_counter()
-        minutes, added_up = days.opened(spark, settings)
-        found = gather.Tables(
-            traffic=minutes,
-            added_up=added_up,
-            states=tables.read(spark, settings, "group_states"),
-            quarantine=tables.read(spark, settings, "quarantine"),
-        )
+        found = gather.opened(spark, settings)
         with gather.gathered(
             found,
             shipped("aws"),

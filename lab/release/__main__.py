@@ -36,7 +36,7 @@ def copy_sources(version: Version, target: Path, dry_run: Trial = False) -> None
 
 
 @app.command("pack")
-def pack_all(version: Version, work: Path, target: Path, image: str, platform: str) -> None:
+def pack_all(version: Version, work: Path, target: Path, platform: str) -> None:
     """Pack what lies in the folder of the builders into the release's folder."""
     source = Source(**json.loads((work / _SOURCE).read_text(encoding="utf-8")))
     (chart,) = work.glob("chart/*.tgz")
@@ -45,8 +45,7 @@ def pack_all(version: Version, work: Path, target: Path, image: str, platform: s
         python=work / "python",
         jars=work / "jars",
         chart=chart,
-        image=work / "image.tar",
-        image_name=image,
+        images=work,
         platform=platform,
     )
     pack(built, target, version=version, source=source)

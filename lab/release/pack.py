@@ -18,6 +18,9 @@ from lab.release.source import Source
 
 JARS: Final = {"samerack-broker-assignor": "java/broker", "samerack-streams-assignor": "java/streams"}
 """Names of the jars, and where their projects are."""
+PIPELINE: Final = "samerack-pipeline"
+IMAGES: Final = {"samerack": "the agent's image", PIPELINE: "the pipeline's image"}
+"""Repositories of the images, and the note on each."""
 SUMS: Final = "SHA256SUMS"
 NOTES: Final = "RELEASE-NOTES.md"
 _KINDS_OF_JAR: Final = ("", "-sources", "-javadoc")
@@ -25,10 +28,15 @@ _LIST: Final = """
 import json
 from importlib.metadata import distributions
 from pathlib import Path
+from zipfile import ZipFile
+def described(jar):
+    with ZipFile(jar) as opened:
+        return [opened.read(one).decode() for one in opened.namelist() if one.endswith("/pom.properties")]
 print(json.dumps({
     "python": [[one.name, one.version, one.metadata.get("License-Expression") or ""] for one in distributions()],
     "system": [one.read_text(encoding="utf-8") for one in sorted(Path("/var/lib/dpkg/status.d").iterdir())],
     "os": Path("/etc/os-release").read_text(encoding="utf-8"),
+    "java": [[jar.name, described(jar)] for jar in sorted(Path("/opt/samerack").rglob("*.jar"))],
 }))
 """
 
@@ -41,8 +49,7 @@ class Built:
     python: Path  # the folder of wheel and source distribution
     jars: Path  # the folder of the jars, without versions in their names
     chart: Path
-    image: Path  # what `docker save` wrote
-    image_name: str  # with its tag
+    images: Path  # the folder of what `docker save` wrote
     platform: str  # such as linux-amd64
 
 
@@ -66,11 +73,15 @@ def pack(built: Built, target: Path, *, version: str, source: Source) -> None:
                 _bill(jar, version=version, epoch=source.epoch, needs=sbom.provided(built.source / project / "pom.xml"))
     chart = target / f"samerack-{version}.tgz"
     repack.chart(built.chart, chart, epoch=source.epoch)
-    image = Component(name="samerack", version=version, address=f"pkg:oci/samerack@{version}", note="the agent's image")
-    _bill(chart, version=version, epoch=source.epoch, needs=[image])
-    archive = target / f"samerack-{version}-image-{built.platform}.tar"
-    repack.image(built.image, archive, name=built.image_name, epoch=source.epoch)
-    _bill(archive, version=version, epoch=source.epoch, contains=_inside(built.image_name))
+    images = [
+        Component(name=name, version=version, address=f"pkg:oci/{name}@{version}", note=note)
+        for name, note in IMAGES.items()
+    ]
+    _bill(chart, version=version, epoch=source.epoch, needs=images)
+    for name in IMAGES:
+        archive = target / f"{name}-{version}-image-{built.platform}.tar"
+        repack.image(built.images / f"{name}.tar", archive, name=f"{name}:{version}", epoch=source.epoch)
+        _bill(archive, version=version, epoch=source.epoch, contains=_inside(f"{name}:{version}"))
     (target / NOTES).write_text(
         f"# samerack {version}\n\nOf commit {source.commit}.\n\n{source.notes}\n", encoding="utf-8"
     )
@@ -113,6 +124,7 @@ def _inside(image: str) -> list[Component]:
             Component(name=name, version=version, address=f"pkg:deb/{system}/{name}@{version}")
             for name, version in ((_field(one, "Package"), _field(one, "Version")) for one in found["system"])
         ),
+        *(one for jar, described in found["java"] for one in sbom.bundled(jar, described)),
     ]
 
 

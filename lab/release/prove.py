@@ -14,7 +14,7 @@ from typing import Final
 import yaml
 
 from lab.release.errors import ReleaseError
-from lab.release.pack import SUMS
+from lab.release.pack import IMAGES, PIPELINE, SUMS
 
 _PROVE: Final = Path(__file__).with_name("Prove.java")
 _CLASSES: Final = {"broker": "io.samerack.broker.RackAwareAssignor", "streams": "io.samerack.streams.AgentTaskAssignor"}
@@ -25,6 +25,28 @@ _GROUP: Final = """{"assignor": "optimal", "brokers": [{"id": 0, "rack": "a"}, {
 "topics": {"t": [[0], [1]]},
 "members": [{"id": "m1", "topics": ["t"], "rack": "b"}, {"id": "m2", "topics": ["t"], "rack": "a"}]}"""
 """A group for `samerack assign`: only where the first member has the second partition nothing crosses racks."""
+_FLEET: Final = """
+import subprocess
+from datetime import date, timedelta
+from pyspark.sql.functions import lit
+from samerack.pipeline import batches, parsing, session, tables
+from samerack.settings.pipeline import PipelineSettings
+def samerack(*words):
+    subprocess.run(["/opt/samerack/bin/samerack", "pipeline", *words], check=True)
+start = str(date.today() - timedelta(days=2))
+samerack("simulate", "/tmp/fleet", "--groups", "5", "--days", "1", "--step", "600", "--start", start)
+settings = PipelineSettings(master="local[2]", tables="/tmp/tables")
+with session.opened(settings, name="proof", is_short=True) as spark:
+    spark.read.format("kafka").options(**{"kafka.bootstrap.servers": "kafka:9092", "subscribe": "fleet"}).load()
+    tables.create(spark, settings)
+    for number, (topic, name) in enumerate(((settings.traffic_topic, "samples"), (settings.states_topic, "states"))):
+        read = spark.read.text(f"/tmp/fleet/{name}.jsonl").selectExpr("encode(value, 'UTF-8') AS value")
+        records = read.select(lit(topic).alias("topic"), lit(0).alias("partition"), lit(0).alias("offset"), "value")
+        batches.write(parsing.parsed(records, settings), settings, writer="proof", number=number)
+where = ("-s", "pipeline.master=local[2]", "-s", "pipeline.tables=/tmp/tables")
+samerack("report", "--json", "--output", "/tmp/report.html", *where)
+"""
+"""For the pipeline's image, where no Kafka is: a simulated fleet becomes tables, and the tables a report."""
 _OURS: Final = ("PYTHON", "VIRTUAL_ENV", "SAMERACK_")
 """Beginnings of variables that would bring the checkout into the proof."""
 
@@ -97,10 +119,11 @@ def _load(jar: Path, loaded: str, beside: Path, java: str, place: Path) -> str:
 def _chart(chart: Path, version: str, place: Path) -> str:
     kafka, image = r"config.kafka.bootstrap\.servers=kafka:9092", "image.repository=registry.invalid/samerack"
     values = ["--set", image, "--set", kafka, "--set", "config.groups={orders}"]
+    values += ["--set", "pipeline.enabled=true", "--set", "pipeline.volume.create=true"]
     where = ["--namespace", "proof", "--kube-version", _KUBERNETES]
     shown = _run(place, "helm", "template", "proof", str(chart), *where, *values)
     images = {image for image in _images(list(yaml.safe_load_all(shown))) if "samerack" in image}
-    if not images or any(not image.endswith(f":{version}") for image in images):
+    if images != {f"registry.invalid/{name}:{version}" for name in IMAGES}:
         raise ReleaseError(
             f"{chart.name}: its pods run {sorted(images) or 'no image of samerack'} instead of {version}"
         )
@@ -119,15 +142,26 @@ def _images(value: object) -> Iterator[str]:
 
 
 def _image(archive: Path, version: str, place: Path) -> str:
-    name = f"samerack:{version}"
+    repository = archive.name.partition(f"-{version}-image-")[0]
+    name = f"{repository}:{version}"
     _run(place, "docker", "load", "--quiet", "--input", str(archive))
     confined = ["--rm", "--interactive", "--network", "none", "--read-only", "--cap-drop", "ALL"]
     try:
         _expect(_run(place, "docker", "run", *confined, name, "--version"), version, archive)
         plan(archive, place, "docker", "run", *confined, name)
+        if repository == PIPELINE:
+            spark = ["--hostname", "localhost", "--tmpfs", "/tmp:exec", "--entrypoint", "/opt/samerack/bin/python"]  # noqa: S108 - in the container
+            _expect_report(archive, _run(place, "docker", "run", *confined, *spark, name, "-", given=_FLEET))
     finally:
         _run(place, "docker", "image", "rm", "--force", name)
-    return f"{archive.name}: loaded, the image's samerack {version} runs and plans"
+    reports = ", and reports on a fleet" if repository == PIPELINE else ""
+    return f"{archive.name}: loaded, the image's samerack {version} runs and plans{reports}"
+
+
+def _expect_report(artefact: Path, output: str) -> None:
+    headline = json.loads(output.splitlines()[-1])["headline"]
+    if headline["groups"] != 5:
+        raise ReleaseError(f"{artefact.name}: the report has {headline['groups']} groups instead of 5")
 
 
 def plan(artefact: Path, place: Path, *samerack: str) -> None:

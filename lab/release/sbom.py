@@ -103,6 +103,18 @@ def provided(pom: Path) -> list[Component]:
     return found
 
 
+def bundled(jar: str, described: Iterable[str]) -> list[Component]:
+    """Return what a jar in an image contains: the projects by their pom.properties, else what its file name says."""
+    found = []
+    for text in described:
+        fields = dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line)
+        group, name, version = (fields[key] for key in ("groupId", "artifactId", "version"))
+        address = f"pkg:maven/{group}/{name}@{version}"
+        found.append(Component(name=f"{group}:{name}", version=version, address=address, note=f"in {jar}"))
+    name, _, version = jar.removesuffix(".jar").rpartition("-")
+    return found or [Component(name=name, version=version, address=f"pkg:generic/{name}@{version}")]
+
+
 def write(
     artefact: Path,
     target: Path,

@@ -111,7 +111,10 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
         {"service": {"enabled": False}, "monitoring": {"serviceMonitor": {"enabled": True}}},
         "set it to true, or use monitoring.podMonitor",
     ),
-    ({"pipeline": {"enabled": True}}, "pipeline.image.repository is empty"),
+    (
+        {**_SIDECAR, "image": {"repository": ""}, "pipeline": {"enabled": True}},
+        "pipeline.image.repository is empty; name the pipeline's image there, or the agent's in image.repository",
+    ),
     ({"pipeline": _PIPELINE}, "set config.pipeline.tables to an address in an object store, or pipeline.volume"),
     ({"pipeline": _PIPELINE, "config": _TABLES}, "set pipeline.volume, or pipeline.report.enabled to false"),
     (

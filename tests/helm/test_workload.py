@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,20 @@ def test_the_stream_has_one_writer() -> None:
     assert report["spec"]["concurrencyPolicy"] == "Forbid"
     (container,) = report["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert container["args"][0] == "report"
+
+
+def test_the_pipeline_runs_its_own_image() -> None:
+    """Without a name the pipeline's image lies beside the agent's, in the chart's version or the given one."""
+    images = {
+        name: {pod["spec"]["containers"][0]["image"].partition("/")[2] for pod in pods(scenario(name)).values()}
+        for name in ("openshift", "pipeline-object-store", "pipeline-volume")
+    }
+    version = metadata.version("samerack")
+    assert images == {
+        "openshift": {f"samerack:{version}", f"samerack-pipeline:{version}"},
+        "pipeline-object-store": {f"samerack:{version}", "samerack-pipeline:1"},
+        "pipeline-volume": {f"samerack-spark:{version}"},
+    }
 
 
 def test_the_volume_holds_the_tables() -> None:

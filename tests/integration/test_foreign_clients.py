@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -187,13 +186,6 @@ def test_sticky_members_keep_their_partitions_when_the_agent_has_gone(scenario: 
     scenario.finish()
 
 
-def _node_version() -> tuple[int, ...]:
-    node = shutil.which("node")
-    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout if node else "v0"
-    return tuple(map(int, version.strip().removeprefix("v").split(".")))
-
-
-@pytest.mark.skipif(_node_version() < (22, 22), reason="@platformatic/kafka needs Node 22.22 or newer")
 def test_members_of_platformatic_share_evenly_as_the_agent_leaves_their_group(scenario: Scenario) -> None:
     """Their leader counts the agent, which has no topics: 5, 4 and 3 of 12 partitions as long as it followed."""
     scenario.lay_out(INTERLEAVED * 2)

@@ -18,14 +18,13 @@ from urllib.parse import quote
 import pytest
 
 from lab.sandbox.admin import wait_until
-from samerack.agent.metrics import Metrics
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
-from samerack.agent.web.server import WebServer, application
 from samerack.agent.web.tables import GROUPS_SHOWN
 from samerack.pipeline.report.page import page
 from samerack.reporting.report_service import ReportService
 from tests.integration.browser import ENTER, TAB, Browser
+from tests.unit.agent import serving
 from tests.unit.agent.measured import busy, busy_events, busy_history, reports, snapshot
 from tests.unit.pipeline.reports import empty, report
 
@@ -65,12 +64,8 @@ def url() -> Iterator[str]:
 def served(shown: ReportService) -> Iterator[str]:
     """Serve an agent's pages within the context; return their address."""
     more = (*web_api.routes(shown), *web_page.routes(shown))
-    server = WebServer(application(Metrics().exposition, healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
-    server.start()
-    try:
-        yield f"http://127.0.0.1:{server.port}"
-    finally:
-        server.stop()
+    with serving.served(*more) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def draw(browser: Browser, name: str) -> None:

@@ -63,7 +63,7 @@ def test_guest() -> None:
     [
         (("exhaustive", str(effort.of(2000))), {"cases": effort.of(2000)}),
         (("threads", "300"), {"groups": 300}),
-        (("guest",), {"checks": 11}),
+        (("guest",), {"checks": 12}),
         (("large", "600", "30"), {"tasks": 600}),
     ],
 )

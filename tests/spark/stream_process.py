@@ -139,11 +139,14 @@ def arguments(source: Source, folder: Path, *more: str, **settings: object) -> l
     return ["stream", "-b", source.bootstrap, *sets, *more]
 
 
-def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
+def read_to_the_end(spark: SparkSession, source: Source, place: Path | str, **more: str) -> None:
     """Run the stream as `--once` does, but in the session of the tests."""
     from samerack.pipeline import stream  # noqa: PLC0415 - PySpark is imported only when a test wants it
 
-    flags = {"kafka": {"bootstrap.servers": source.bootstrap}, "pipeline": {"tables": str(folder), **source.flags()}}
+    flags = {
+        "kafka": {"bootstrap.servers": source.bootstrap},
+        "pipeline": {"tables": str(place), **source.flags(), **more},
+    }
     settings = load(flags=flags, environment={})
     writer = stream.Writer(settings.pipeline)
     query = stream.start(spark, settings, writer, to_the_end=True)

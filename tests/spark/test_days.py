@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from samerack.common.money import shipped
 from samerack.pipeline import days, maintenance, tables
 from samerack.pipeline.report.fleet_report import FleetReport
-from samerack.pipeline.report.gather import Asked, Tables, gathered
+from samerack.pipeline.report.gather import Asked, gathered, opened
 from samerack.pipeline.schema import TRAFFIC_BY_MINUTE
 from samerack.settings.pipeline import PipelineSettings
 
@@ -58,13 +58,8 @@ def random_rows(spark: SparkSession, seed: int, among: int, count: int = 400) ->
 
 def reported(spark: SparkSession, settings: PipelineSettings, asked: Asked, *, of_days: bool) -> FleetReport:
     """The report of the tables, with traffic by day or without it."""
-    minutes, added_up = days.opened(spark, settings)
-    others = {"states": "group_states", "quarantine": "quarantine"}
-    found = Tables(
-        traffic=minutes,
-        added_up=added_up if of_days else None,
-        **{name: tables.read(spark, settings, table) for name, table in others.items()},
-    )
+    found = opened(spark, settings)
+    found = found if of_days else replace(found, added_up=None)
     with gathered(found, EXACT, asked) as made:
         return replace(made.report, made=datetime(2025, 12, 1, tzinfo=UTC))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from samerack.assignors.consumer.load.units import SLACK, LoadUnits
 from samerack.assignors.problem import BoolArray, FloatArray
-from samerack.assignors.solvers import Network, residual_closure, solve
+from samerack.assignors.solvers import Layer, network_of, residual_closure, solve
 
 _QUANTA: Final = 1 << 22
 """Parts into which the whole load is cut for a flow."""
@@ -118,12 +118,14 @@ def _short(by_kind: FloatArray, may_have: BoolArray, room: FloatArray) -> BoolAr
     first, sink = kinds, kinds + patterns.shape[1]
     total = int(supply.sum())
     groups = np.arange(patterns.shape[1])
-    network = Network(
-        supply=np.concatenate([supply, np.zeros(len(groups), np.int64), [-total]]),
-        tail=np.concatenate([kind, first + groups, first + groups]).astype(np.int32),
-        head=np.concatenate([first + group, np.full(2 * len(groups), sink)]).astype(np.int32),
-        capacity=np.concatenate([np.full(len(kind), total), group_room, np.full(len(groups), total)]),
-        costs=np.concatenate([np.zeros(len(kind) + len(groups), np.int64), np.ones(len(groups), np.int64)])[np.newaxis],
+    ends = np.full(len(groups), sink)
+    network = network_of(
+        np.concatenate([supply, np.zeros(len(groups), np.int64), [-total]]),
+        (
+            Layer(kind, first + group, total),
+            Layer(first + groups, ends, group_room),
+            Layer(first + groups, ends, total, (1,)),
+        ),
     )
     flow = solve(network)
     over = flow[len(kind) + len(groups) :]

@@ -21,7 +21,7 @@ from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.consumer.load.exchange import mended
 from samerack.assignors.consumer.load.units import SLACK, LoadUnits
 from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array
-from samerack.assignors.solvers import Network, solve
+from samerack.assignors.solvers import Layer, Network, network_of, solve
 
 _QUANTA: Final = 1 << 22
 """Parts into which the whole load is cut for the flow."""
@@ -167,39 +167,18 @@ def _network(units: LoadUnits, pools: _Pools, classes: _Classes, ways: Int64Arra
     supply = np.bincount(pools.of, weights=pools.amount, minlength=pools.count).astype(np.int64)
     everything, member = int(supply.sum()), np.arange(members)
 
-    def costs(stay: Int64Array | int, go: Int64Array | int, uneven: int, beyond: int) -> Int64Array:
-        parts = ((stay, len(classes.size)), (go, len(pool)), (0, 2 * members), (uneven, members), (beyond, members))
-        return np.concatenate([np.broadcast_to(np.asarray(cost, np.int64), count) for cost, count in parts])
-
-    return Network(
-        supply=np.concatenate([supply, np.zeros(groups + members, np.int64), [-everything]]),
-        tail=np.concatenate([classes.pool, pool, first_group + units.group, *[first_member + member] * 3]).astype(
-            np.int32
-        ),
-        head=np.concatenate(
-            [first_member + classes.home, first_group + group, first_member + member, np.full(3 * members, sink)]
-        ).astype(np.int32),
-        capacity=np.concatenate(
-            [
-                classes.size,
-                np.full(len(pool) + members, everything),
-                takes[0],
-                takes[1] - takes[0],
-                np.full(members, everything),
-            ]
-        ),
-        costs=np.stack(
-            [
-                costs(0, 0, 0, 1),
-                costs(
-                    pools.price[classes.pool, units.column[classes.home]],
-                    pools.price[pool, units.column_of_group[group]],
-                    0,
-                    0,
-                ),
-                costs(0, 1, 0, 0),
-                costs(0, 0, 1, 0),
-            ]
+    ends = np.full(members, sink)
+    stay_price = pools.price[classes.pool, units.column[classes.home]]
+    go_price = pools.price[pool, units.column_of_group[group]]
+    return network_of(
+        np.concatenate([supply, np.zeros(groups + members, np.int64), [-everything]]),
+        (
+            Layer(classes.pool, first_member + classes.home, classes.size, (0, stay_price)),
+            Layer(pool, first_group + group, everything, (0, go_price, 1)),
+            Layer(first_group + units.group, first_member + member, everything),
+            Layer(first_member + member, ends, takes[0]),
+            Layer(first_member + member, ends, takes[1] - takes[0], (0, 0, 0, 1)),
+            Layer(first_member + member, ends, everything, (1,)),
         ),
     )
 

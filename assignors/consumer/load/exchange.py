@@ -84,11 +84,11 @@ class _Exchanges:
         emptiest = np.zeros(members, np.int64)
         changed = np.unique(units.group)
         while self._budget > 0:
+            relative = self._load / units.capacity
             for group in changed.tolist():
                 alike = np.flatnonzero(units.group == group)
-                relative = np.where(self._count < units.most, self._load / units.capacity, np.inf)[alike]
-                emptiest[alike] = alike[relative.argmin()]
-            relative = self._load / units.capacity
+                open_ = np.where(self._count < units.most, relative, np.inf)[alike]
+                emptiest[alike] = alike[open_.argmin()]
             after = (self._load[emptiest] + lightest) / units.capacity[emptiest]
             after[self._count[emptiest] >= units.most[emptiest]] = np.inf
             here = int(np.where(after < relative * (1 - SLACK), relative, -1.0).argmax())

@@ -21,7 +21,8 @@ spec:
   {{- include "samerack.scheduling" .root | nindent 2 }}
   containers:
     - name: pipeline
-      image: {{ include "samerack.image" (dict "root" .root "image" $pipeline.image) }}
+      {{- $repository := default (printf "%s-pipeline" .root.Values.image.repository) $pipeline.image.repository }}
+      image: {{ include "samerack.image" (dict "root" .root "image" (merge (dict "repository" $repository) $pipeline.image)) }}
       imagePullPolicy: {{ $pipeline.image.pullPolicy }}
       command: [samerack, pipeline]
       args: {{ toJson .args }}

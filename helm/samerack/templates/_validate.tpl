@@ -89,8 +89,8 @@ and on monitoring stand with what they are about. */}}
 {{- define "samerack.validatePipeline" -}}
 {{- $pipeline := .Values.pipeline -}}
 {{- if $pipeline.enabled -}}
-{{- if not $pipeline.image.repository -}}
-{{- fail "pipeline.image.repository is empty; name an image with samerack[pipeline], Java 17 or newer and the jars of Spark" -}}
+{{- if not (or $pipeline.image.repository .Values.image.repository) -}}
+{{- fail "pipeline.image.repository is empty; name the pipeline's image there, or the agent's in image.repository" -}}
 {{- end -}}
 {{- if not (or (include "samerack.volumeFolder" .) (dig "pipeline" "tables" "" .Values.config) (include "samerack.hasOtherSources" .)) -}}
 {{- fail "pipeline: there is nowhere to store the tables; set config.pipeline.tables to an address in an object store, or pipeline.volume" -}}

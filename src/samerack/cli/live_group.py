@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from samerack.agent.leading.admission import prospect
 from samerack.assignors.evaluate import Rates
-from samerack.cluster.broker_configs import ServerAssignors, from_values, read_broker_configs
+from samerack.cluster.broker_configs import ServerAssignors, assignors_of, read_broker_configs
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, STABLE, GroupView, view_group
 from samerack.cluster.group_questions import GroupType, GroupTypes
 from samerack.cluster.metadata import read_metadata
@@ -124,7 +124,8 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
     if seen.state != STABLE:
         raise AgentError(f"group {group}: is {seen.state}; it needs members and no rebalance in progress; try again")
     if seen.kind == "consumer":
-        return Subject(protocol=seen.assignor, members=seen.members, offered=_offered(wire, brokers))
+        offered = assignors_of(partial(read_broker_configs, wire, brokers))
+        return Subject(protocol=seen.assignor, members=seen.members, offered=offered)
     view = views[-1]
     if view.protocol_type != CONSUMER:
         raise AgentError(
@@ -147,14 +148,6 @@ def _undescribed(group: str, wire: Wire, found: Mapping[str, ListedGroup], gaps:
             f"group {group}: has type {found[group].type}; only classic and consumer groups can be planned"
         )
     return unknown_group(group, wire)
-
-
-def _offered(wire: Wire, brokers: Mapping[int, Any]) -> ServerAssignors:
-    """Return the assignors that the brokers offer, or why they are not known."""
-    try:
-        return from_values(read_broker_configs(wire, brokers).assignors)
-    except AgentError as error:
-        return ServerAssignors(unknown=str(error))
 
 
 def measured_rates(group: str, settings: Settings, seconds: float) -> tuple[Rates, Rates]:

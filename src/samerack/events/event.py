@@ -115,23 +115,9 @@ class EventList:
 
 
 _EVENT: Final = TypeAdapter(Event)
+to_json, from_json = _EVENT.dump_json, _EVENT.validate_json
 EVENT_LIST: Final = JsonAnswer(EventList, "has no events")
 """What `GET /v1/events` answers and `samerack events --json` prints."""
-
-
-def to_json(event: Event) -> bytes:
-    """Encode one event."""
-    return _EVENT.dump_json(event)
-
-
-def from_json(text: bytes | str) -> Event:
-    """Decode one event.
-
-    Raises:
-        ValueError: The text is no event.
-    """
-    return _EVENT.validate_json(text)
-
 
 CAUSES: Final[Mapping[Cause, str]] = {
     "": "",

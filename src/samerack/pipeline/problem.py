@@ -253,18 +253,18 @@ def led_weights(state: GroupState) -> Int64Array | None:
         )
     if weights is None:
         return None
-    rows = (weights.get(topic.name, (1,) * len(topic.owner)) for topic in _by_name(state.topics))
+    rows = (weights.get(topic.name, (1,) * len(topic.owner)) for topic in by_name(state.topics))
     return np.array([weight for row in rows for weight in row], np.int64)
 
 
 def _rates(state: GroupState) -> FloatArray:
     """Return [P] rates in the order of the problem: 0 in a topic without rates, 1 everywhere if no rate is known."""
-    rows = [topic.bytes_per_second or (0.0,) * len(topic.owner) for topic in _by_name(state.topics)]
+    rows = [topic.bytes_per_second or (0.0,) * len(topic.owner) for topic in by_name(state.topics)]
     rates = np.array([rate for row in rows for rate in row], np.float64)
     return rates if rates.any() else np.ones_like(rates)
 
 
-def _by_name(topics: Iterable[TopicState]) -> list[TopicState]:
+def by_name(topics: Iterable[TopicState]) -> list[TopicState]:
     """Return topics in the order in which a problem has them."""
     return sorted(topics, key=lambda topic: topic.name)
 
@@ -355,7 +355,7 @@ def _balanced(problem: Problem, state: GroupState) -> Problem:
     """Return the problem with the loads, capacities and limits by which the agent balances the group, if it does."""
     if state.planning is None or state.planning.balance_tolerance is None:
         return problem
-    rows = [topic.loads or (0,) * len(topic.owner) for topic in _by_name(state.topics)]
+    rows = [topic.loads or (0,) * len(topic.owner) for topic in by_name(state.topics)]
     loads = np.array([load for row in rows for load in row], np.int64)
     by_load = any(topic.loads is not None for topic in state.topics)
     members = [

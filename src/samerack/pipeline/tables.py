@@ -6,6 +6,7 @@ Where two processes change the same files, the second writer repeats its operati
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,10 +20,10 @@ from delta import exceptions
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline.schema import TABLES
 from samerack.settings.pipeline import PipelineSettings
 
@@ -48,17 +49,42 @@ _NAME_THE_RIGHT_ONE: Final = (
 _COMMENT: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
 _NUMBER: Final = "spark.databricks.delta.write.txnVersion"
-_NO_TABLE: Final = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "is not a Delta table")
+_NO_TABLE: Final = (
+    *("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "is not a Delta table"),
+    "TABLE_OR_VIEW_NOT_FOUND",
+)
+_SCHEMA: Final = re.compile(r"\w+\.\w+")
+
+
+def in_catalogue(settings: PipelineSettings) -> bool:
+    """Return whether the tables are in a schema of a catalogue, and not in a folder."""
+    return _SCHEMA.fullmatch(settings.tables) is not None
 
 
 def location(settings: PipelineSettings, name: str) -> str:
     """Return the location of a table; folders as absolute paths, because Delta reads a relative one as a name."""
+    if in_catalogue(settings):
+        return f"{settings.tables}.{name}"
     place = settings.tables if ":/" in settings.tables else str(Path(settings.tables).absolute())
     return f"{place.rstrip('/')}/{name}"
 
 
+def _named(settings: PipelineSettings, name: str) -> str:
+    place = location(settings, name)
+    return place if in_catalogue(settings) else f"delta.`{place}`"
+
+
 def checkpoint(settings: PipelineSettings) -> str:
-    """Return the location of the stream's checkpoint."""
+    """Return the location of the stream's checkpoint.
+
+    Raises:
+        SettingsError: None is set, and the tables have no folder for it.
+    """
+    if in_catalogue(settings) and not settings.checkpoint:
+        raise SettingsError(
+            f"pipeline.checkpoint is empty, and pipeline.tables ({settings.tables}) is a schema of a catalogue: name a "
+            f"folder or address for the checkpoint (./{settings.tables} is a folder of tables)"
+        )
     return settings.checkpoint or location(settings, "_checkpoint")
 
 
@@ -70,9 +96,12 @@ def create(spark: SparkSession, settings: PipelineSettings) -> None:
     """
     for name, shape in TABLES.items():
         with _explained(settings, name, "made"):
-            maker = DeltaTable.createIfNotExists(spark).location(location(settings, name))
-            made = maker.addColumns(shape).partitionedBy("day").execute()
-            if not set(shape.names) <= set(made.toDF().columns):
+            if not exists(spark, settings, name):
+                columns = shape.toDDL()
+                spark.sql(
+                    f"CREATE TABLE IF NOT EXISTS {_named(settings, name)} ({columns}) USING delta PARTITIONED BY (day)"
+                )
+            if not set(shape.names) <= set(opened(spark, settings, name).toDF().columns):
                 append(spark.createDataFrame([], shape), settings, name)
 
 
@@ -172,7 +201,7 @@ def properties(spark: SparkSession, settings: PipelineSettings, name: str) -> Ma
 def set_property(spark: SparkSession, settings: PipelineSettings, name: str, key: str, text: str | None) -> None:
     """Set a property of a table; None removes it."""
     change = f"UNSET TBLPROPERTIES IF EXISTS ('{key}')" if text is None else f"SET TBLPROPERTIES ('{key}' = '{text}')"
-    spark.sql(f"ALTER TABLE delta.`{location(settings, name)}` {change}")
+    spark.sql(f"ALTER TABLE {_named(settings, name)} {change}")
 
 
 def _first_owner(spark: SparkSession, settings: PipelineSettings, name: str, *, since: int) -> str:
@@ -210,7 +239,8 @@ def read(spark: SparkSession, settings: PipelineSettings, name: str, *, version:
     """
     with _explained(settings, name, "read"):
         at = {} if version is None else {"versionAsOf": str(version)}
-        rows = spark.read.format("delta").options(**at).load(location(settings, name))
+        reader, place = spark.read.format("delta").options(**at), location(settings, name)
+        rows = reader.table(place) if in_catalogue(settings) else reader.load(place)
     lacking = [column for column in TABLES[name].fields if column.name not in rows.columns]
     return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in lacking})
 
@@ -226,7 +256,8 @@ def read_now(spark: SparkSession, settings: PipelineSettings, name: str) -> Data
 
 def exists(spark: SparkSession, settings: PipelineSettings, name: str) -> bool:
     """Return whether there is this table, which older versions may lack."""
-    return DeltaTable.isDeltaTable(spark, location(settings, name))
+    place = location(settings, name)
+    return spark.catalog.tableExists(place) if in_catalogue(settings) else DeltaTable.isDeltaTable(spark, place)
 
 
 def version(spark: SparkSession, settings: PipelineSettings, name: str) -> int:
@@ -246,7 +277,8 @@ def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaT
         AgentError: It does not exist or cannot be read.
     """
     with _explained(settings, name, "read"):
-        return DeltaTable.forPath(spark, location(settings, name))
+        place = location(settings, name)
+        return DeltaTable.forName(spark, place) if in_catalogue(settings) else DeltaTable.forPath(spark, place)
 
 
 @contextmanager
@@ -267,16 +299,19 @@ def transaction(spark: SparkSession, *, writer: str, number: int) -> Iterator[No
 
 def append(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
     """Add rows, in as many files for each day as there are parts of the rows."""
-    target = location(settings, name)
-    appended = rows.write.format("delta").mode("append").option("mergeSchema", "true")
-    patiently(lambda: appended.save(target))
+    _save(rows.write.format("delta").mode("append").option("mergeSchema", "true"), settings, name)
 
 
 def replace(rows: DataFrame, settings: PipelineSettings, name: str, *, days: Iterable[date]) -> None:
     """Put rows in the place of all rows of these days, in one file for each day."""
     these = ", ".join(f"DATE'{day}'" for day in days)
     by_day = rows.repartition("day").write.format("delta").mode("overwrite").option("replaceWhere", f"day IN ({these})")
-    patiently(lambda: by_day.save(location(settings, name)))
+    _save(by_day, settings, name)
+
+
+def _save(rows: DataFrameWriter, settings: PipelineSettings, name: str) -> None:
+    place = location(settings, name)
+    patiently(lambda: rows.saveAsTable(place) if in_catalogue(settings) else rows.save(place))
 
 
 def patiently(write: Callable[[], object]) -> None:

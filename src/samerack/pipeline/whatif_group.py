@@ -213,9 +213,9 @@ class _Scenarios:
     def copy(self) -> None:
         """Add copies in more racks, one topic at a time, where all members fetch near."""
         world, plan, base = self._base
-        if not base.reads.crossing or self._questions.copies < 2:
-            return
         problem = world.problem
+        if not base.reads.crossing or self._questions.copies < 2 or not problem.reads_any_replica.all():
+            return
         cross_rack_rates = np.where(cross_rack_mask(problem, plan), world.rates, 0.0)
         of_topic = np.bincount(problem.topic_of, weights=cross_rack_rates, minlength=len(problem.topics))
         for topic in np.argsort(-of_topic, kind="stable")[: self._questions.max_topics].tolist():

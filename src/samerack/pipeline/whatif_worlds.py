@@ -14,9 +14,9 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int64Array
-from samerack.assignors.solvers import Network, solve
+from samerack.assignors.solvers import Layer, solve_layers
 from samerack.common.errors import SettingsError
-from samerack.pipeline.problem import GroupProblem, with_racks
+from samerack.pipeline.problem import GroupProblem, by_name, with_racks
 
 _MAX_PLACEMENTS: Final = 20
 """Even placements of members that are compared: all of them in up to six racks."""
@@ -97,28 +97,11 @@ def with_even_leaders(group: GroupProblem) -> GroupProblem:
     sizes = np.bincount(alike, minlength=count)
     hosts = np.bincount(topic[one] * racks + to, minlength=len(parts)).reshape(-1, racks).astype(np.bool_)
     share = np.bincount(problem.topic_of[of], minlength=len(problem.topics)) // np.maximum(hosts.sum(axis=1), 1)
-    ends = np.full(3 * len(parts), count + len(parts))
-    flow = solve(
-        Network(
-            supply=np.concatenate([sizes, np.zeros(len(parts), np.int64), [-len(of)]]).astype(np.int64),
-            tail=np.concatenate([one, parts, parts, parts]).astype(np.int32),
-            head=np.concatenate([parts[topic[one] * racks + to], ends]).astype(np.int32),
-            capacity=np.concatenate(
-                [
-                    np.full(len(one), len(of)),
-                    np.repeat(share, racks),
-                    np.ones(len(parts), np.int64),
-                    np.full(len(parts), len(of)),
-                ]
-            ),
-            costs=np.stack(
-                [
-                    np.concatenate([np.zeros(len(one), np.int64), np.repeat([0, 1, 2], len(parts))]),
-                    np.concatenate([(to != now[one]).astype(np.int64), np.zeros(3 * len(parts), np.int64)]),
-                ]
-            ),
-        )
-    )[: len(one)]
+    end = np.full(len(parts), count + len(parts))
+    choices = Layer(one, parts[topic[one] * racks + to], len(of), (0, to != now[one]))
+    shares = [Layer(parts, end, np.repeat(share, racks)), Layer(parts, end, 1, (1,)), Layer(parts, end, len(of), (2,))]
+    supply = np.concatenate([sizes, np.zeros(len(parts), np.int64), [-len(of)]]).astype(np.int64)
+    flow = solve_layers(supply, [choices, *shares])[0]
     leaders = problem.leader_rack.copy()
     leaders[of[np.argsort(alike, kind="stable")]] = np.repeat(to, flow)
     return replace(group, problem=replace(problem, leader_rack=leaders))
@@ -141,9 +124,7 @@ def with_rack(group: GroupProblem, rack: str) -> tuple[GroupProblem, FloatArray]
     leaders = np.where(new, problem.racks.index(rack), problem.leader_rack).astype(np.int32)
     alone = np.arange(len(problem.racks)) == leaders[:, np.newaxis]
     places = np.where(known[:, np.newaxis], alone, problem.replica_racks)
-    copies = np.array(
-        [len(row) for topic in sorted(group.state.topics, key=lambda one: one.name) for row in topic.replicas], np.int64
-    )
+    copies = np.array([len(row) for topic in by_name(group.state.topics) for row in topic.replicas], np.int64)
     moved = replace(problem, leader_rack=leaders, replica_racks=places)
     world, _ = replicated(replace(group, problem=moved, broker_racks=racks), np.minimum(copies, len(racks)), known)
     more = world.problem.replica_racks.sum(axis=1) - problem.replica_racks.sum(axis=1)

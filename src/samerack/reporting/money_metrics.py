@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from samerack.cluster.view import NoRack
@@ -20,7 +20,7 @@ from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
 from samerack.traffic.board import Published
 from samerack.traffic.log_growth import RackPair
-from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits
+from samerack.traffic.metrics import OTHER, BoundedCounters, Places, SeriesLimits, counter, gauge
 from samerack.traffic.snapshot import GroupTraffic
 
 _VERDICT_SECONDS: Final = 60.0
@@ -112,48 +112,40 @@ class MoneyCollector(Collector):
         yield self._findings()
 
     def _cross_rack_dollars(self, there: Collection[str]) -> Metric:
-        family = CounterMetricFamily(
-            "samerack_cross_rack_dollars",
-            "Dollars for bytes that crossed racks.",
-            labels=_FLOW_LABELS,
-        )
         sums: dict[_Labels, float] = defaultdict(float)
         for key, volume in self._reports.board.totals().items():
             if key.cross_rack:
                 sums[key.group, key.topic, key.client_rack, key.replica_rack] += volume.wire_bytes
         counted = {labels: (wire_bytes,) for labels, wire_bytes in sums.items()}
         known = self._flows.series(counted, lambda labels: labels[0] not in there)
-        for labels, (wire_bytes,) in sorted(known.items()):
-            family.add_metric(labels, self._reports.prices.dollars(wire_bytes))
-        return family
+        return counter(
+            "samerack_cross_rack_dollars",
+            "Dollars for bytes that crossed racks.",
+            _FLOW_LABELS,
+            ((labels, self._reports.prices.dollars(wire_bytes)) for labels, (wire_bytes,) in sorted(known.items())),
+        )
 
     def _own_dollars(self, groups: Mapping[str, bool]) -> Metric:
-        family = CounterMetricFamily(
+        return counter(
             "samerack_own_assignor_dollars",
             "Dollars that the same bytes would have cost with the group's own assignor.",
-            labels=("group",),
+            ("group",),
+            (((group,), dollars) for group, dollars in sorted(self._ledger.dollars().items()) if groups.get(group)),
         )
-        for group, dollars in sorted(self._ledger.dollars().items()):
-            if groups.get(group):
-                family.add_metric((group,), dollars)
-        return family
 
     def _brokers(self) -> Metric:
         brokers = self._reports.board.latest().cluster.brokers.values()
         racks = Counter("" if isinstance(rack, NoRack) else rack for rack in brokers if rack is not NoRack.UNKNOWN)
-        family = GaugeMetricFamily("samerack_brokers", "Brokers by rack.", labels=("rack",))
-        for name, count in sorted(racks.items()):
-            family.add_metric((name,), count)
-        return family
+        by_rack = (((rack,), count) for rack, count in sorted(racks.items()))
+        return gauge("samerack_brokers", "Brokers by rack.", ("rack",), by_rack)
 
     def _findings(self) -> Metric:
-        family = GaugeMetricFamily("samerack_findings", "Findings of `samerack verify`, by kind.", labels=("finding",))
-        if not self._active():
-            return family
-        found = Counter(finding.code for finding in self._reports.verdict(max_age_seconds=_VERDICT_SECONDS).findings)
-        for code in Code:
-            family.add_metric((code.value,), found[code])
-        return family
+        series: list[tuple[tuple[str], int]] = []
+        if self._active():
+            findings = self._reports.verdict(max_age_seconds=_VERDICT_SECONDS).findings
+            found = Counter(finding.code for finding in findings)
+            series = [((code.value,), found[code]) for code in Code]
+        return gauge("samerack_findings", "Findings of `samerack verify`, by kind.", ("finding",), series)
 
 
 def _other(labels: _Labels) -> _Labels:
@@ -162,27 +154,23 @@ def _other(labels: _Labels) -> _Labels:
 
 
 def _own_shares(report: Report, groups: Mapping[str, bool]) -> Metric:
-    family = GaugeMetricFamily(
+    return gauge(
         "samerack_own_assignor_ratio",
         "Cross-rack share with the group's own assignor.",
-        labels=("group",),
+        ("group",),
+        (((group.group,), group.own_share) for group in report.groups if groups[group.group]),
     )
-    for group in report.groups:
-        if group.own_share is not None and groups[group.group]:
-            family.add_metric((group.group,), group.own_share)
-    return family
 
 
 def _prices(report: Report) -> Metric:
-    family = GaugeMetricFamily(
+    prices = report.prices
+    directions = {"sent": prices.dollars_per_gb_sent, "received": prices.dollars_per_gb_received}
+    return gauge(
         "samerack_price_dollars_per_gigabyte",
         "Price per GB that leaves a rack (sent) or enters it (received).",
-        labels=("provider", "direction"),
+        ("provider", "direction"),
+        (((prices.provider, direction), price) for direction, price in directions.items()),
     )
-    prices = report.prices
-    family.add_metric((prices.provider, "sent"), prices.dollars_per_gb_sent)
-    family.add_metric((prices.provider, "received"), prices.dollars_per_gb_received)
-    return family
 
 
 class BillCollector(Collector):
@@ -197,36 +185,24 @@ class BillCollector(Collector):
         """Yield all families from one snapshot."""
         totals = self._reports.board.latest().replication.totals
         known = self._pairs.series({pair: (size, self._dollars(pair, size)) for pair, size in totals.carried.items()})
-        carried = ((pair, size) for pair, (size, _) in known.items())
-        dollars = ((pair, cost) for pair, (_, cost) in known.items() if cost)
-        yield _counter("samerack_replication_bytes", "Bytes of logs that followers copied.", _PAIR, carried)
-        yield _counter(
-            "samerack_replication_dollars", "Dollars for what followers copied across racks.", _PAIR, dollars
-        )
-        produced = (((rack,), size) for rack, size in totals.produced.items())
-        yield _counter("samerack_produced_bytes", "Bytes of logs that producers sent.", ("leader_rack",), produced)
+        carried = ((pair, size) for pair, (size, _) in sorted(known.items()))
+        dollars = ((pair, cost) for pair, (_, cost) in sorted(known.items()) if cost)
+        yield counter("samerack_replication_bytes", "Bytes of logs that followers copied.", _PAIR, carried)
+        yield counter("samerack_replication_dollars", "Dollars for what followers copied across racks.", _PAIR, dollars)
+        produced = (((rack,), size) for rack, size in sorted(totals.produced.items()))
+        yield counter("samerack_produced_bytes", "Bytes of logs that producers sent.", ("leader_rack",), produced)
         yield self._producers()
 
     def _dollars(self, pair: RackPair, size: float) -> float:
         return self._reports.prices.dollars(size) if "" not in pair and pair[0] != pair[1] else 0.0
 
     def _producers(self) -> Metric:
-        family = GaugeMetricFamily(
-            "samerack_producer_dollars_per_month",
-            "Dollars a month if the minimum, a random part or the maximum of what producers send crosses racks.",
-            labels=("case",),
-        )
         bill = self._reports.report().bill
         producers = bill.producers if bill is not None else None
-        for case in ("least", "random", "most"):
-            crossing = getattr(producers, case, None)
-            if crossing is not None:
-                family.add_metric((case,), crossing.dollars_per_month)
-        return family
-
-
-def _counter(name: str, text: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for key, value in sorted(values):
-        family.add_metric(key, value)
-    return family
+        cases = {case: getattr(producers, case, None) for case in ("least", "random", "most")}
+        return gauge(
+            "samerack_producer_dollars_per_month",
+            "Dollars a month if the minimum, a random part or the maximum of what producers send crosses racks.",
+            ("case",),
+            (((case,), crossing.dollars_per_month) for case, crossing in cases.items() if crossing is not None),
+        )

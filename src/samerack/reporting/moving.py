@@ -143,7 +143,7 @@ def move_of(facts: MoveFacts, *, back: bool) -> Move:
         classic_members=kinds.count(False),
         new_members=kinds.count(True),
         weighed_by="bytes" if by_bytes else "partitions",
-        shares=_shares(group),
+        shares=_shares(facts),
         obstacles=() if moved else tuple(chain(*forbids)),
         warnings=() if moved or back else tuple(_warnings(facts)),
         unknown=(*facts.unknown, *(() if moved else (_COMPARE[back],))),
@@ -175,15 +175,23 @@ _STOP: Final[Mapping[bool, tuple[str, ...]]] = {
 }
 
 
-def _shares(group: GroupTraffic) -> tuple[PlanShare, ...]:
-    problem = group.problem
+def _shares(facts: MoveFacts) -> tuple[PlanShare, ...]:
+    group, problem = facts.group, facts.group.problem
     without = None if problem is None else share_without_racks(problem, group.long_run_rates)
     return (
         PlanShare(plan="now", share=present_share(group)),
         PlanShare(plan="new protocol, uniform or range (expected of a balanced plan without racks)", share=without),
-        PlanShare(plan="new protocol, samerack's assignor in the brokers", share=server_share(group)),
+        PlanShare(
+            plan="new protocol, samerack's assignor in the brokers",
+            share=None if _gives_no_racks(facts) else server_share(group),
+        ),
         PlanShare(plan="classic protocol, led by samerack's agent", share=group.shares.optimal),
     )
+
+
+def _gives_no_racks(facts: MoveFacts) -> bool:
+    """Return whether there are brokers that give their assignors no racks of partitions."""
+    return any(_FIRST_RELEASE <= one.number < _RACKS_RELEASE for one in facts.brokers.values())
 
 
 def _limits(facts: MoveFacts, *, back: bool) -> Iterator[MoveObstacle]:
@@ -270,7 +278,7 @@ def _warnings(facts: MoveFacts) -> Iterator[str]:
     members = facts.group.members
     if "upgrade" in facts.values(POLICY_KEY):
         yield f"{POLICY_KEY} is upgrade on some brokers: there is no way back before it is bidirectional"
-    if any(_FIRST_RELEASE <= one.number < _RACKS_RELEASE for one in facts.brokers.values()):
+    if _gives_no_racks(facts):
         yield "brokers of Kafka 4.0 give assignors no racks of partitions: samerack's saves nothing there"
     if silent := sum(one.rack.source != "subscription" for one in members):
         yield (

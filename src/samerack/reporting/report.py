@@ -331,17 +331,9 @@ def _total_if_known(values: Iterable[_Number | None]) -> _Number | None:
 
 _JSON: Final = JsonAnswer(Report, "is not a traffic report")
 _SHOWN: Final = TypeAdapter(dict[str, Any])
+from_json = _JSON.from_json
 
 
 def to_json(report: Report) -> bytes:
     """Return a report with its totals as JSON, for `GET /v1/traffic` and `samerack cost --json`."""
     return _SHOWN.dump_json({**_JSON.kind.dump_python(report, mode="json"), "totals": asdict(report.totals)})
-
-
-def from_json(text: bytes | str) -> Report:
-    """Return the report in such a JSON text.
-
-    Raises:
-        AgentError: The text contains none.
-    """
-    return _JSON.from_json(text)

@@ -200,9 +200,5 @@ def _group_history(
     )
 
 
-_HISTORY: Final = TypeAdapter(GroupHistory)
-
-
-def history_to_json(history: GroupHistory) -> bytes:
-    """Return a history as JSON, for `GET /v1/history`."""
-    return _HISTORY.dump_json(history)
+history_to_json = TypeAdapter(GroupHistory).dump_json
+"""The JSON of `GET /v1/history`."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from pydantic import TypeAdapter
 
@@ -18,6 +18,7 @@ from samerack.common.records import LEADING
 from samerack.common.weights import FULL_LOAD
 from samerack.planning.members_wanted import RackMembers, members_wanted
 from samerack.traffic.board import Published
+from samerack.traffic.metrics import gauge
 from samerack.traffic.snapshot import GroupTraffic
 
 _SECONDS: Final = 60.0
@@ -101,15 +102,13 @@ class WantedMembers(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauge."""
-        family = GaugeMetricFamily(
+        known = sorted(self.all().items())
+        yield gauge(
             "samerack_members_wanted",
             "Members with which all is read near and none is too loaded, by rack of the brokers.",
-            labels=("group", "rack"),
+            ("group", "rack"),
+            (((group, one.rack), one.wanted) for group, wanted in known for one in wanted.racks),
         )
-        for group, wanted in sorted(self.all().items()):
-            for one in wanted.racks:
-                family.add_metric((group, one.rack), one.wanted)
-        yield family
 
     def _compute(self, group: GroupTraffic, cluster: ClusterView) -> MembersWanted | None:
         capacity = self.capacity_of(group.group)

@@ -43,7 +43,8 @@ class PipelineSettings(Section):
     )
     jars: Names = Field(
         default=(),
-        description="Jars for Kafka and Delta, or a folder of them. Empty: what `scripts/setup --pipeline` fetched.",
+        description="Jars for Kafka and Delta, or a folder of them. Empty: those of the image, or what "
+        "`scripts/setup --pipeline` fetched.",
         examples=[["s3a://bucket/samerack/jars/delta-storage-4.4.0.jar"]],
     )
     start_seconds: Seconds = Field(
@@ -51,8 +52,9 @@ class PipelineSettings(Section):
     )
     tables: str = Field(
         default="samerack-tables",
-        description="Folder or address of the tables, which all workers must be able to reach.",
-        examples=["s3a://bucket/samerack"],
+        description="Folder or address of the tables, which all workers must be able to reach; or an existing schema "
+        "of a catalogue of Spark, as CATALOGUE.SCHEMA.",
+        examples=["s3a://bucket/samerack", "spark_catalog.fleet"],
     )
     checkpoint: str = Field(
         default="",

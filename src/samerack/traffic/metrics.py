@@ -9,6 +9,7 @@ a key that gets a place later begins at 0 there, and what it had been before sta
 from __future__ import annotations
 
 import threading
+from collections import Counter as Count
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add, sub
@@ -208,28 +209,26 @@ class TrafficCollector(Collector):
             "samerack_lag_seconds", "Age of a topic's oldest record that the group has not read yet, at least.", ages
         )
         yield _unknown("samerack_lag_seconds_unknown_partitions", "Partitions that samerack_lag_seconds lacks.", ages)
-        left = CounterMetricFamily(
+        yield counter(
             "samerack_not_counted_records",
             "Upper bound of records that no figure includes, by reason.",
-            labels=["group", "reason"],
+            ("group", "reason"),
+            (((group.group, why.value), count) for group in groups for why, count in sorted(group.not_counted.items())),
         )
-        for group in groups:
-            for why, count in sorted(group.not_counted.items()):
-                left.add_metric([group.group, why.value], count)
-        yield left
-        observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
-        kinds: dict[str, int] = {}
-        for group in mine:
-            kinds[group.kind] = kinds.get(group.kind, 0) + 1
-        for kind, number in sorted(kinds.items()):
-            observed.add_metric([kind], number)
-        yield observed
-        missing = GaugeMetricFamily(
-            "samerack_missing_permissions", "Questions that the brokers refused in the last cycle.", labels=["family"]
+        kinds = Count(group.kind for group in mine)
+        yield gauge(
+            "samerack_observed_groups",
+            "Groups that are observed, by kind.",
+            ("kind",),
+            (((kind,), number) for kind, number in sorted(kinds.items())),
         )
-        for family in Family:
-            missing.add_metric([family.value], sum(gap.refused for gap in snapshot.gaps if gap.what == family))
-        yield missing
+        refused = Count(gap.what for gap in snapshot.gaps if gap.refused)
+        yield gauge(
+            "samerack_missing_permissions",
+            "Questions that the brokers refused in the last cycle.",
+            ("family",),
+            (((family.value,), refused[family]) for family in Family),
+        )
 
     def _by_topic(
         self,
@@ -245,23 +244,13 @@ class TrafficCollector(Collector):
         return together(named)
 
     def _consumed(self, totals: Totals, there: Collection[str]) -> Iterator[Metric]:
-        wire_bytes = CounterMetricFamily(
-            "samerack_consumed_bytes",
-            "Bytes on the wire that consumers read.",
-            labels=_FLOW_LABELS,
-        )
-        records = CounterMetricFamily(
-            "samerack_consumed_records",
-            "Records that consumers read, by offsets.",
-            labels=_FLOW_LABELS,
-        )
         counted = {key: (float(volume.wire_bytes), float(volume.records)) for key, volume in totals.items()}
-        for key, (size, count) in self._flows.series(counted, lambda key: key.group not in there).items():
-            labels = [getattr(key, label) for label in _FLOW_LABELS]
-            wire_bytes.add_metric(labels, size)
-            records.add_metric(labels, count)
-        yield wire_bytes
-        yield records
+        series = self._flows.series(counted, lambda key: key.group not in there)
+        labels = {key: [getattr(key, label) for label in _FLOW_LABELS] for key in series}
+        sizes = ((labels[key], size) for key, (size, _) in series.items())
+        counts = ((labels[key], count) for key, (_, count) in series.items())
+        yield counter("samerack_consumed_bytes", "Bytes on the wire that consumers read.", _FLOW_LABELS, sizes)
+        yield counter("samerack_consumed_records", "Records that consumers read, by offsets.", _FLOW_LABELS, counts)
 
 
 def _other(key: FlowKey) -> FlowKey:
@@ -269,23 +258,35 @@ def _other(key: FlowKey) -> FlowKey:
 
 
 def _lag(name: str, text: str, lags: Mapping[_Topic, LowerBound[Number]]) -> Metric:
-    return _gauge(name, text, _TOPIC_LABELS, ((key, lag.value) for key, lag in lags.items()))
+    return gauge(name, text, _TOPIC_LABELS, ((key, lag.value) for key, lag in lags.items()))
 
 
 def _unknown(name: str, text: str, lags: Mapping[_Topic, LowerBound[Number]]) -> Metric:
-    return _gauge(name, text, _TOPIC_LABELS, ((key, lag.unknown) for key, lag in lags.items()))
+    return gauge(name, text, _TOPIC_LABELS, ((key, lag.unknown) for key, lag in lags.items()))
 
 
 def _share(name: str, text: str, values: Iterable[tuple[GroupTraffic, float | None]]) -> Metric:
-    return _gauge(name, text, ("group",), (((group.group,), value) for group, value in values))
+    return gauge(name, text, ("group",), (((group.group,), value) for group, value in values))
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float | None]]) -> Metric:
-    """Return a family of gauges, without what is not known."""
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for key, value in values:
+Series: TypeAlias = Iterable[tuple[Sequence[str], float | None]]
+"""Values by their labels; one that is not known has no series."""
+
+
+def gauge(name: str, text: str, labels: Sequence[str], series: Series) -> Metric:
+    """Return a family of gauges."""
+    return _filled(GaugeMetricFamily(name, text, labels=labels), series)
+
+
+def counter(name: str, text: str, labels: Sequence[str], series: Series) -> Metric:
+    """Return a family of counters."""
+    return _filled(CounterMetricFamily(name, text, labels=labels), series)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, series: Series) -> Metric:
+    for labels, value in series:
         if value is not None:
-            family.add_metric(key, value)
+            family.add_metric(labels, float(value))
     return family
 
 

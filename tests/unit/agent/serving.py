@@ -19,9 +19,9 @@ Check = Callable[[], dict[str, str]]
 
 
 @contextmanager
-def running(app: Starlette) -> Iterator[int]:
+def running(app: Starlette, *, unix: str = "") -> Iterator[int]:
     """The port of a server of this application."""
-    server = WebServer(app, host="127.0.0.1", port=0)
+    server = WebServer(app, host="127.0.0.1", port=0, unix=unix)
     server.start()
     try:
         yield server.port
@@ -46,7 +46,7 @@ def ask(port: int, path: str, method: str = "GET", body: bytes | None = None, **
 
 
 def post(port: int, path: str, body: object, **headers: str) -> tuple[int, Any]:
-    """Status and JSON of the answer to JSON, or to these bytes."""
+    """Status and JSON of the answer to JSON, or to these bytes; None if it is empty."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     status, text = ask(port, path, "POST", content, **{"content_type": "application/json"} | headers)
-    return status, json.loads(text)
+    return status, json.loads(text) if text else None

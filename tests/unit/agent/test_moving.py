@@ -248,6 +248,8 @@ def test_what_is_not_known_is_unknown_and_not_zero() -> None:
     ]
     assert made.unknown[0] == "settings of brokers: refused"
     assert (made.obstacles, made.steps[0].done) == ((), None)
+    without_racks = move_of(facts(brokers=[broker("4.0"), broker()]), back=False)
+    assert [one.share is None for one in without_racks.shares] == [False, False, True, False]
 
 
 def test_the_groups_own_time_counts_for_more() -> None:

@@ -13,15 +13,14 @@ from urllib.request import urlopen
 
 import pytest
 
-from samerack.agent.metrics import Metrics
 from samerack.agent.web import page
-from samerack.agent.web.server import WebServer, application
 from samerack.common import words
 from samerack.common.money import shipped
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
 from samerack.traffic.snapshot import LowerBound, Pace
 from tests.unit.agent.measured import A, B, busy, busy_events, busy_history, group, reports, snapshot
+from tests.unit.agent.serving import served
 from tests.unit.waiting import LONGEST_SECONDS
 
 _MARKUP = "reports <b>&amp;</b>"
@@ -31,11 +30,8 @@ _MARKUP = "reports <b>&amp;</b>"
 def _serve(shown: ReportService, notes: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of an agent's pages."""
     routes = page.routes(shown, notes=lambda: notes or {})
-    app = application(Metrics().exposition, healthy=dict, ready=dict, more=routes)
-    server = WebServer(app, host="127.0.0.1", port=0)
-    server.start()
-    yield f"http://127.0.0.1:{server.port}"
-    server.stop()
+    with served(*routes) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")

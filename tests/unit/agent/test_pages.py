@@ -28,7 +28,7 @@ from samerack.settings.all_settings import Settings
 from samerack.settings.leading import LeadingSettings
 from samerack.settings.loading import load
 from samerack.settings.policy import LagSettings, PolicySettings
-from tests import doc_tables
+from tests import doc_tables, promises
 from tests.docs import ROOT, Command, dead_links, named_tests, pages, spans, yaml_of
 
 
@@ -59,6 +59,11 @@ def test_tables_are_generated(page: Path) -> None:
     """Tables that list what a registry has are those of the registry."""
     text = page.read_text(encoding="utf-8")
     assert text == doc_tables.replaced(text), "run: python -m tests.doc_tables"
+
+
+def test_the_list_of_promises_is_generated() -> None:
+    """tests/promises.md has what the marks of the tests promise."""
+    assert promises.PAGE.read_text(encoding="utf-8") == promises.page(), "run: python -m tests.doc_tables"
 
 
 @cache

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
@@ -20,9 +18,9 @@ from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
 from tests.unit.agent.measured import A, B, C, snapshot
 from tests.unit.agent.measured import group as measured
+from tests.unit.agent.serving import ask
 from tests.unit.agent.values import group
 from tests.unit.cli.test_widths import planned
-from tests.unit.waiting import LONGEST_SECONDS
 
 BOOTSTRAP = "127.0.0.1:1"
 WHY = "its protocol type is 'connect', not consumer"
@@ -50,12 +48,7 @@ def settings(agent: Agent, bootstrap: str = BOOTSTRAP) -> Settings:
 
 def get(agent: Agent, path: str) -> str:
     """What the agent answers."""
-    try:
-        with urlopen(f"http://127.0.0.1:{agent.web.port}{path}", timeout=LONGEST_SECONDS) as answer:
-            return str(answer.read().decode())
-    except HTTPError as error:
-        with error:
-            return error.read().decode()
+    return ask(agent.web.port, path)[1]
 
 
 def test_the_reason_is_the_same_everywhere(agent: Agent) -> None:

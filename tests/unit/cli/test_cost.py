@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from samerack.agent.metrics import Metrics
 from samerack.agent.web import api as web_api
-from samerack.agent.web.server import WebServer, application
 from samerack.cli import asking
 from samerack.cli.cost import server_lines, view
 from samerack.cli.main import app
@@ -23,6 +21,7 @@ from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
 from samerack.settings.all_settings import Settings
 from samerack.traffic.snapshot import BlindSpot
+from tests.unit.agent import serving
 from tests.unit.agent.measured import busy, reports, snapshot
 
 SHOWN = reports(busy(), roles={"orders": "leading"})
@@ -36,14 +35,9 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
-@contextmanager
-def served(shown: ReportService) -> Iterator[int]:
+def served(shown: ReportService) -> AbstractContextManager[int]:
     """The port of a server that answers like an agent with these reports."""
-    web = application(Metrics().exposition, healthy=dict, ready=dict, more=web_api.routes(shown))
-    server = WebServer(web, host="127.0.0.1", port=0)
-    server.start()
-    yield server.port
-    server.stop()
+    return serving.served(*web_api.routes(shown))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.admin.groups import (
     DescribeGroupsRequest,
-    DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -24,12 +23,12 @@ from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.wire import Question
 from samerack.common.errors import AgentError
 from samerack.common.records import LEADING
-from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.values import Assignment, Subscription, from_pairs
+from samerack.protocol.values import Subscription
 from samerack.settings.loading import load
 from tests.unit.agent.values import group, member
 from tests.unit.cluster.scripted_wire import (
     ScriptedWire,
+    classic_response,
     configs_response,
     coordinator_response,
     group_response,
@@ -106,6 +105,9 @@ def test_names_that_cannot_be_short_are_whole_ids() -> None:
     assert short_names(ids) == {"c-x": "c-x", "x": "x"}
 
 
+_SUBSCRIPTION = Subscription(version=3, topics=("clicks",), rack="a")
+
+
 class _Brokers:
     """Two brokers, the second of which coordinates the group `orders`, if there is one."""
 
@@ -136,27 +138,7 @@ class _Brokers:
             return configs_response(question.broker, {"group.consumer.assignors": "uniform,range"})
         assert isinstance(request, DescribeGroupsRequest)
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-        return DescribeGroupsResponse(groups=[self._described(state)])
-
-    def _described(self, state: str) -> object:
-        one = DescribeGroupsResponse.DescribedGroup
-        subscription = encode_subscription(Subscription(version=3, topics=("clicks",), rack="a"))
-        member = one.DescribedGroupMember(
-            member_id="m-1",
-            group_instance_id=None,
-            client_id="pay",
-            client_host="/10.0.0.1",
-            member_metadata=subscription,
-            member_assignment=encode_assignment(Assignment(partitions=from_pairs([("clicks", 0)]))),
-        )
-        return one(
-            error_code=0,
-            group_id="orders",
-            group_state=state,
-            protocol_type=self.of,
-            protocol_data="range" if state == "Stable" else "",
-            members=[] if state == "Empty" else [member],
-        )
+        return classic_response(_SUBSCRIPTION, state=state, protocol_type=self.of)
 
     def subject(self) -> Subject:
         """What a plan is about."""

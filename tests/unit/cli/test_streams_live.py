@@ -12,7 +12,6 @@ from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.admin.groups import (
     DescribeGroupsRequest,
-    DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -43,7 +42,7 @@ from tests.unit.cluster.scripted_wire import (
     partition,
     topic,
 )
-from tests.unit.traffic.live_streams import COUNTING, instance, kip_1071, thread
+from tests.unit.traffic.live_streams import COUNTING, described, instance, kip_1071, thread
 
 SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 REPLICAS: Final = {
@@ -103,27 +102,7 @@ class Brokers:
         return ListGroupsResponse(error_code=0, groups=[mine] if question.broker == 1 else [])
 
     def _group(self, _question: Question) -> Any:
-        group = DescribeGroupsResponse.DescribedGroup
-        members = [
-            group.DescribedGroupMember(
-                member_id=one.member_id,
-                group_instance_id=None,
-                client_id=one.client_id,
-                client_host=one.client_host,
-                member_metadata=one.member_metadata,
-                member_assignment=one.member_assignment,
-            )
-            for one in self.members
-        ]
-        mine = group(
-            error_code=0,
-            group_id="app",
-            group_state=self.state,
-            protocol_type="consumer",
-            protocol_data=self.protocol,
-            members=members,
-        )
-        return DescribeGroupsResponse(groups=[mine])
+        return SimpleNamespace(groups=[described(*self.members, state=self.state, protocol=self.protocol)])
 
     def _configs(self, question: Question) -> Any:
         return configs_response(question.broker, {"replica.selector.class": SELECTOR})

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka.protocol.admin.cluster import DescribeLogDirsResponse
 from kafka.protocol.admin.configs import DescribeConfigsResponse
+from kafka.protocol.admin.groups import DescribeGroupsResponse
 from kafka.protocol.consumer.offsets import ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse, DescribedGroup
@@ -17,6 +18,8 @@ from kio.static.primitive import i32, i32Timedelta
 
 from samerack.cluster.versions import Ranges
 from samerack.cluster.wire import ANSWER_SECONDS, Answer, Question, Wire
+from samerack.protocol.consumer import encode_assignment, encode_subscription
+from samerack.protocol.values import Assignment, Subscription, from_pairs
 
 Respond = Callable[[Question], Any]
 """The response to a question; an exception stands for none."""
@@ -149,6 +152,38 @@ def group_response(group: str, error_code: ErrorCode = ErrorCode.none) -> Consum
         members=(),
     )
     return ConsumerGroupDescribeResponse(throttle_time=i32Timedelta.parse(timedelta(0)), groups=(described,))
+
+
+def classic_response(
+    subscription: Subscription,
+    *,
+    user_data: bytes | None = None,
+    instance_id: str | None = None,
+    state: str = "Stable",
+    protocol_type: str = "consumer",
+    error_code: int = 0,
+) -> Any:
+    """The response about a classic group `orders`, which has one member if it is stable."""
+    group = DescribeGroupsResponse.DescribedGroup
+    assignment = Assignment(partitions=from_pairs([("clicks", 0)]), user_data=user_data)
+    member = group.DescribedGroupMember(
+        member_id="m-1",
+        group_instance_id=instance_id,
+        client_id="pay",
+        client_host="/10.0.0.1",
+        member_metadata=encode_subscription(subscription),
+        member_assignment=encode_assignment(assignment),
+    )
+    is_stable = state == "Stable"
+    described = group(
+        error_code=error_code,
+        group_id="orders",
+        group_state=state,
+        protocol_type=protocol_type,
+        protocol_data="range" if is_stable else "",
+        members=[member] if is_stable else [],
+    )
+    return DescribeGroupsResponse(groups=[described])
 
 
 def versions_response(ranges: Ranges) -> Any:

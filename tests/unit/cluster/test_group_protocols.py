@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 from kafka.protocol.admin.configs import DescribeConfigsRequest
-from kafka.protocol.admin.groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, MetadataRequest
 from kio.schema.consumer_group_describe.v1.response import (
@@ -29,10 +29,10 @@ from samerack.cluster.errors import NotAllowedError
 from samerack.cluster.group_protocols import POLICY_KEY, SESSION_KEY, ask_brokers, ask_group_configs, ask_members
 from samerack.cluster.wire import Question
 from samerack.common.errors import AgentError
-from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.values import Assignment, Subscription, from_pairs
+from samerack.protocol.values import Subscription
 from tests.unit.cluster.scripted_wire import (
     ScriptedWire,
+    classic_response,
     configs_response,
     coordinator_response,
     metadata_response,
@@ -52,26 +52,10 @@ def _versions(release: tuple[int, int], level: int | None) -> Any:
 
 
 def _classic(user_data: bytes = b"", error_code: int = 0, state: str = "Stable") -> Any:
-    one = DescribeGroupsResponse.DescribedGroup
-    member = one.DescribedGroupMember(
-        member_id="m-1",
-        group_instance_id="static-1",
-        client_id="pay",
-        client_host="/10.0.0.1",
-        member_metadata=encode_subscription(Subscription(version=3, topics=("clicks",), user_data=b"owned")),
-        member_assignment=encode_assignment(
-            Assignment(partitions=from_pairs([("clicks", 0)]), user_data=user_data or None)
-        ),
+    subscription = Subscription(version=3, topics=("clicks",), user_data=b"owned")
+    return classic_response(
+        subscription, user_data=user_data or None, instance_id="static-1", state=state, error_code=error_code
     )
-    described = one(
-        error_code=error_code,
-        group_id="orders",
-        group_state=state,
-        protocol_type="consumer",
-        protocol_data="range",
-        members=[member] if state == "Stable" else [],
-    )
-    return DescribeGroupsResponse(groups=[described])
 
 
 def _managed(*types: int, error: ErrorCode = ErrorCode.none) -> ConsumerGroupDescribeResponse:

@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from samerack.agent.metrics import Metrics
 from samerack.agent.web import api as web_api
-from samerack.agent.web.server import WebServer, application
 from samerack.cli.events import local, moment, table
 from samerack.cli.main import app
 from samerack.common.errors import SettingsError
@@ -28,6 +26,7 @@ from samerack.events.store import Store
 from samerack.settings.all_settings import Settings
 from tests.docs import Command, blocks
 from tests.unit.agent.measured import busy, reports
+from tests.unit.agent.serving import served
 from tests.unit.cli.tables import lines_of
 
 MADE = EventLog(rate=lambda _: 2e6, dollars=lambda count: count * 2e-11)
@@ -63,12 +62,8 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The address of an agent."""
-    routes = web_api.routes(reports(busy(), events=MADE))
-    app = application(Metrics().exposition, healthy=dict, ready=dict, more=routes)
-    server = WebServer(app, host="127.0.0.1", port=0)
-    server.start()
-    yield f"http://127.0.0.1:{server.port}"
-    server.stop()
+    with served(*web_api.routes(reports(busy(), events=MADE))) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

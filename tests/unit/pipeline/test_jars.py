@@ -30,6 +30,14 @@ def test_a_folder_that_lacks_jars_is_reported_with_the_cures(tmp_path: Path, mon
         jars.find([str(tmp_path / "gone.jar")])
 
 
+def test_an_image_has_the_jars_beside_their_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the package's own folder has them, neither a cache nor a setting is needed."""
+    monkeypatch.setattr(jars, "__file__", str(tmp_path / "__init__.py"))
+    for name in jars.names():
+        (tmp_path / name).touch()
+    assert jars.find(()) == tuple(str(tmp_path / name) for name in jars.names())
+
+
 def test_jars_are_taken_from_a_folder_or_by_name(tmp_path: Path) -> None:
     """Of a folder only the locked jars are used; files and addresses are used as given."""
     for name in (*jars.names(), "another.jar"):

@@ -109,6 +109,9 @@ def test_bills_of_materials_are_valid_and_name_what_is_needed(tmp_path: Path) ->
     assert {"confluent-kafka", "kafka-python", "ortools"} <= {one.name for one in locked}
     provided = sbom.provided(ROOT / "java" / "streams" / "pom.xml")
     assert "org.apache.kafka:kafka-streams" in {one.name for one in provided}
+    described = ["#made\r\nversion=2.0\r\ngroupId=org.a\r\nartifactId=b\r\n"]
+    bundled = [*sbom.bundled("b-all-2.0.jar", described), *sbom.bundled("c_2.13-1.5.jar", [])]
+    assert [one.address for one in bundled] == ["pkg:maven/org.a/b@2.0", "pkg:generic/c_2.13@1.5"]
     unknown = sbom.Component(name="a", version="1", address="pkg:pypi/a@1", licence="as you like")
     artefact, target = tmp_path / "p-1.whl", tmp_path / "1.spdx.json"
     artefact.write_bytes(b"artefact")
@@ -130,21 +133,21 @@ def test_the_workflow_makes_the_release_as_everybody_does() -> None:
 
 
 def test_the_workflow_signs_what_it_publishes_without_a_key() -> None:
-    """Image, chart and checksums have a signature by the identity of the one job that may ask for it."""
+    """Images, chart and checksums have a signature by the identity of the one job that may ask for it."""
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
     assert [name for name, job in jobs.items() if job.get("permissions", {}).get("id-token") == "write"] == ["publish"]
     signed = {
-        step["name"]: re.findall(r"^cosign (sign\S*) --yes .*?(\S+)$", step["run"], re.MULTILINE)
+        step["name"]: re.findall(r"^ *cosign (sign\S*) --yes .*?(\S+)$", step["run"], re.MULTILINE)
         for step in _steps({"publish": jobs["publish"]})
         if "cosign sign" in step.get("run", "")
     }
     assert {name: [verb for verb, _ in lines] for name, lines in signed.items()} == {
-        "Image": ["sign"],
+        "Images": ["sign"],
         "Chart": ["sign"],
         "Files, with their signature": ["sign-blob"],
     }
     assert "--key" not in str(jobs)
-    assert signed["Image"][0][1] == '"$IMAGES@sha256:$digest"'  # not a tag, which may be another image later
+    assert signed["Images"][0][1] == '"$image@sha256:$digest"'  # not a tag, which may be another image later
 
 
 def _steps(jobs: Mapping[str, Any]) -> list[Any]:

@@ -82,7 +82,12 @@ def thread(
 def described(*members: Described, state: str = "Stable", protocol: str = "stream") -> Any:
     """The answer of DescribeGroups."""
     return SimpleNamespace(
-        group_id="app", group_state=state, protocol_type="consumer", protocol_data=protocol, members=list(members)
+        error_code=0,
+        group_id="app",
+        group_state=state,
+        protocol_type="consumer",
+        protocol_data=protocol,
+        members=list(members),
     )
 
 

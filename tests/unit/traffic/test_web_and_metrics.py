@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
 from collections.abc import Iterator
@@ -11,10 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.applications import Starlette
 
 from samerack.agent.web import api as web_api
-from samerack.agent.web.server import WebServer
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.gaps import failed, merged, refused
 from samerack.traffic.metrics import OTHER, SeriesLimits, TrafficCollector, TrafficMetrics
@@ -39,9 +36,9 @@ from samerack.traffic.statistics import (
     received_by_client,
     scrape,
 )
+from tests.unit.agent.serving import ask, served
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
-from tests.unit.waiting import LONGEST_SECONDS
 
 JAVA = """\
 # TYPE kafka_consumer_consumer_node_metrics_incoming_byte_total counter
@@ -65,21 +62,13 @@ def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
         taken.append((group, member_id))
         return member("m1", "c", 0)
 
-    server = WebServer(Starlette(routes=web_api.statistics_routes(take)), host="127.0.0.1", port=0)
-    server.start()
-    yield server.port, taken
-    server.stop()
+    with served(*web_api.statistics_routes(take)) as number:
+        yield number, taken
 
 
 def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str]:
     """Status and text of the answer; `headers` are sent in addition to that of JSON."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
-    try:
-        connection.request("POST", path, content, {"Content-Type": "application/json", **headers})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
+    return ask(port, path, "POST", content, **{"Content-Type": "application/json", **headers})
 
 
 def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | None]]]) -> None:

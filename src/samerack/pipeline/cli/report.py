@@ -62,20 +62,12 @@ def report(
     settings = settings_from(config, None, assignments, needs_kafka=False)
     prices = price_table(settings.money)
 
-    from samerack.pipeline import days as days_of  # noqa: PLC0415 - PySpark is imported only when a command runs
-    from samerack.pipeline import session  # noqa: PLC0415 - see above
-    from samerack.pipeline import tables as kept  # noqa: PLC0415 - see above
+    from samerack.pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
     from samerack.pipeline.report import gather, page  # noqa: PLC0415 - see above
     from samerack.pipeline.report.fleet_report import to_json  # noqa: PLC0415 - see above
 
     with session.opened(settings.pipeline, name="report", is_short=True) as spark, _explained(settings.pipeline.tables):
-        minutes, added_up = days_of.opened(spark, settings.pipeline)
-        found = gather.Tables(
-            traffic=minutes,
-            added_up=added_up,
-            states=kept.read(spark, settings.pipeline, "group_states"),
-            quarantine=kept.read(spark, settings.pipeline, "quarantine"),
-        )
+        found = gather.opened(spark, settings.pipeline)
         with (
             progress_shown(spark),
             gather.gathered(

@@ -1,6 +1,7 @@
 """The jars that Spark needs in addition to its own, for Kafka and Delta: their names and location on this machine.
 
-`pom.xml` names them, `jars.lock` has their hashes, `scripts/setup --pipeline` fetches them.
+`pom.xml` names them, `jars.lock` has their hashes, `scripts/setup --pipeline` fetches them; the pipeline's image has
+them in this folder.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ def names() -> tuple[str, ...]:
 
 
 def cache() -> Path:
-    """Return the folder of `scripts/setup --pipeline`."""
+    """Return this folder where it has the jars, else that of `scripts/setup --pipeline`."""
+    own = Path(__file__).parent
+    if (own / names()[0]).is_file():
+        return own
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / _FOLDER
 

@@ -35,10 +35,8 @@ def charges(daily: DataFrame, prices: PriceTable) -> DataFrame:
         daily: day, cluster, group, topic, client_rack, replica_rack, owner, crossing_bytes, dollars.
         prices: the prices that made the dollars.
     """
-    begin = F.col("day").cast("timestamp")
     month = F.trunc("day", "month")
     quantity = F.col("crossing_bytes") / F.lit(float(prices.bytes_per_gb))
-    name = F.concat_ws("/", "cluster", "group")
     columns: dict[str, Column] = {
         "BilledCost": F.col("dollars"),
         "BillingAccountId": F.col("cluster"),
@@ -50,7 +48,7 @@ def charges(daily: DataFrame, prices: PriceTable) -> DataFrame:
         "ChargeDescription": F.concat_ws(" ", F.lit("Kafka consumers:"), "replica_rack", F.lit("to"), "client_rack"),
         "ChargeFrequency": F.lit("Usage-Based"),
         "ChargePeriodEnd": F.date_add("day", 1).cast("timestamp"),
-        "ChargePeriodStart": begin,
+        "ChargePeriodStart": F.col("day").cast("timestamp"),
         "ConsumedQuantity": quantity,
         "ConsumedUnit": F.lit("GB"),
         "ContractedCost": F.col("dollars"),
@@ -62,7 +60,7 @@ def charges(daily: DataFrame, prices: PriceTable) -> DataFrame:
         "PricingUnit": F.lit("GB"),
         "ProviderName": F.lit(prices.provider),
         "PublisherName": F.lit(prices.provider),
-        "ResourceId": name,
+        "ResourceId": F.concat_ws("/", "cluster", "group"),
         "ResourceName": F.col("group"),
         "ResourceType": F.lit("Kafka consumer group"),
         "ServiceCategory": F.lit("Networking"),

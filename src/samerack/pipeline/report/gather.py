@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import LEADING
+from samerack.pipeline import days as days_of
+from samerack.pipeline import tables
 from samerack.pipeline.days import GROUP, GROUP_DAY, Between, by_day, counted_once, summed, within
 from samerack.pipeline.report import billing, chapters, figures
 from samerack.pipeline.report.fleet_report import (
@@ -36,6 +38,7 @@ from samerack.pipeline.report.fleet_report import (
     Trend,
 )
 from samerack.pipeline.schema import total
+from samerack.settings.pipeline import PipelineSettings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -68,6 +71,21 @@ class Tables:
     added_up: Between | None = None
 
 
+def opened(spark: SparkSession, settings: PipelineSettings) -> Tables:
+    """Return the tables as they are now.
+
+    Raises:
+        AgentError: A table cannot be read.
+    """
+    traffic, added_up = days_of.opened(spark, settings)
+    return Tables(
+        traffic=traffic,
+        states=tables.read(spark, settings, "group_states"),
+        quarantine=tables.read(spark, settings, "quarantine"),
+        added_up=added_up,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """The scope of a report.
@@ -98,7 +116,7 @@ class Gathered:
 
 @contextmanager
 def gathered(
-    tables: Tables,
+    found: Tables,
     prices: PriceTable,
     asked: Asked,
     progress: Callable[[str], None] = lambda _: None,
@@ -108,7 +126,7 @@ def gathered(
     Raises:
         AgentError: the period has no traffic.
     """
-    first, last = _days(tables.traffic, asked)
+    first, last = _days(found.traffic, asked)
     top = asked.top
     progress(f"adding up {first} to {last}")
     with ExitStack() as stack:
@@ -118,9 +136,9 @@ def gathered(
             stack.callback(frame.unpersist)
             return frame
 
-        minutes = within(tables.traffic, first, last)
-        states = within(tables.states, first, last)
-        traffic = by_day(minutes, tables.added_up and tables.added_up(first, last))
+        minutes = within(found.traffic, first, last)
+        states = within(found.states, first, last)
+        traffic = by_day(minutes, found.added_up and found.added_up(first, last))
         # in order of days, because files are written day by day
         daily = kept(figures.priced(traffic, prices).sortWithinPartitions("day"))
         period, seconds, whole = _period(daily, first, last)
@@ -160,7 +178,7 @@ def gathered(
             losses=tuple(_value_of(Loss, row, at=_utc(row["at"])) for row in lost.limit(top).collect()),
             losses_in_all=lost.count(),
             trends=tuple(_trend(group_days, spans, top) for spans in compared_spans(whole)),
-            bad=_bad(within(tables.quarantine, first, asked.last or date.max)),
+            bad=_bad(within(found.quarantine, first, asked.last or date.max)),
             twice=figures.measured_twice(daily).count(),
             failed=failed,
             failure=failure,
@@ -228,14 +246,21 @@ def _utc(naive: datetime) -> datetime:
     return naive.astimezone(UTC)
 
 
+def _sums() -> list[Column]:
+    """Return sums over groups of what their lines, their owners' and the fleet's figures have in common."""
+    return [
+        F.count(F.lit(1)).alias("groups"),
+        *(total(name).alias(name) for name in ("bytes", "crossing_bytes", "unknown_bytes")),
+        *(F.sum(name).alias(name) for name in ("dollars", "saved_dollars", "possible_dollars")),
+    ]
+
+
 def _headline(groups: DataFrame, scale: float) -> Headline:
     """Return the fleet's figures from `figures.by_group`; `scale` converts dollars of the period to a month."""
-    counts = ("bytes", "crossing_bytes", "unknown_bytes", "exact_bytes", "judged_bytes")
-    others = ("saved_bytes", "possible_bytes", "dollars", "saved_dollars", "possible_dollars")
     row = groups.agg(
-        *(total(name).alias(name) for name in counts),
-        *(F.sum(name).alias(name) for name in others),
-        F.count(F.lit(1)).alias("groups"),
+        *_sums(),
+        *(total(name).alias(name) for name in ("exact_bytes", "judged_bytes")),
+        *(F.sum(name).alias(name) for name in ("saved_bytes", "possible_bytes")),
         F.coalesce(F.sum((F.col("role") == LEADING).cast("int")), F.lit(0)).alias("led_groups"),
         F.countDistinct("cluster").alias("clusters"),
     ).collect()[0]
@@ -294,12 +319,7 @@ def _lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
 
 def _owners(groups: DataFrame, scale: float) -> tuple[OwnerLine, ...]:
     """Return all owners, from `figures.by_group` with the owner of each."""
-    sums = groups.groupBy("owner").agg(
-        F.count(F.lit(1)).alias("groups"),
-        *(total(name).alias(name) for name in ("bytes", "crossing_bytes", "unknown_bytes")),
-        *(F.sum(name).alias(name) for name in ("dollars", "saved_dollars", "possible_dollars")),
-    )
-    rows = sums.orderBy(F.desc("dollars"), F.desc("bytes"), "owner").collect()
+    rows = groups.groupBy("owner").agg(*_sums()).orderBy(F.desc("dollars"), F.desc("bytes"), "owner").collect()
     return tuple(_value_of(OwnerLine, row, share=_share(row), month=_money(row, scale)) for row in rows)
 
 

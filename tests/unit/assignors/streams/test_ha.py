@@ -19,7 +19,7 @@ from samerack.assignors.streams.application import (
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor, LagTable, high_availability
 from samerack.assignors.streams.optimize import ObstacleKind
-from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, Outcome, Request
+from samerack.assignors.streams.plugin import Outcome, Request
 from tests.unit.assignors.streams.applications import (
     EVERYTHING,
     actives,
@@ -267,11 +267,10 @@ def test_kip_924_lags_that_could_not_be_computed_mean_not_now() -> None:
 
 
 def test_kip_924_the_plug_in_counts_deadlines_from_its_clock() -> None:
-    """The plug-in returns what the function returns at its clock's time, and ignores the computed assignment."""
+    """The plug-in returns what the function returns at its clock's time."""
     state = application(tasks("0_0 0_1"), {"active": "0_0 0_1"}, {})
     assignor = HighAvailabilityTaskAssignor(clock_ms=lambda: 5_000)
     assert assignor.assign(state) == run(state, now_ms=5_000).assignment
-    assignor.on_assignment_computed(GroupAssignment(), GroupSubscription(), AssignmentError.NONE)
 
 
 def test_no_tasks_are_no_problem() -> None:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from samerack.assignors.streams.application import ApplicationState, TaskId
 from samerack.assignors.streams.optimize import ObstacleKind
-from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, Outcome, Request
+from samerack.assignors.streams.plugin import Outcome, Request
 from samerack.assignors.streams.registry import ASSIGNORS
-from samerack.assignors.streams.sticky import FallbackPriorTaskAssignor, StickyTaskAssignor
 from tests.unit.assignors.streams.applications import actives, after, application, tasks
 
 both_modes = pytest.mark.parametrize("compatible", [False, True])
@@ -131,17 +130,6 @@ def test_kip_924_lags_are_not_needed() -> None:
     blind = ApplicationState(states=state.kafka_streams_states(compute_task_lags=False), all_tasks=state.all_tasks)
     for name in ("sticky", "legacy-sticky", "fallback-prior"):
         assert actives(run(blind, name).assignment) == ["0_0", "0_1"]
-
-
-def test_kip_924_the_plug_ins_count_deadlines_from_their_clock() -> None:
-    """The plug-ins return what the functions return at their clocks' time, and ignore the computed assignment."""
-    state = application(tasks("0_0 0_1"), {"active": "0_0 0_1"}, {})
-    keep = StickyTaskAssignor(clock_ms=lambda: 5, must_preserve_active=True)
-    prior = FallbackPriorTaskAssignor(clock_ms=lambda: 5)
-    assert keep.assign(state) == run(state, must_preserve_active=True, now_ms=5).assignment
-    assert prior.assign(state) == run(state, "fallback-prior", now_ms=5).assignment
-    for assignor in (keep, prior):
-        assignor.on_assignment_computed(GroupAssignment(), GroupSubscription(), AssignmentError.NONE)
 
 
 @st.composite

@@ -88,7 +88,7 @@ public final class Threads {
             futures.add(threads.submit(() -> compare(number, number % 7 == 0)));
         }
         futures.get(groups.size() - 2).cancel(true); // it waits behind all others but one
-        for (int next = 0; next < groups.size() - 1; next = begun.get() + (next + 1) % THREADS) {
+        for (int next = 0; next < groups.size() - 1; next = Math.max(next + 1, begun.get())) {
             futures.get(next).cancel(true);
             Thread.sleep(1);
         }
