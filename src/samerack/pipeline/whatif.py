@@ -5,15 +5,15 @@ Frames in, frames out; a group that cannot be computed becomes a row with the er
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import pandas as pd
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, DoubleType
 
 from samerack.common.errors import SettingsError
@@ -71,7 +71,6 @@ OUTCOME: Final = shape(
 )
 """One scenario of one group: bytes a second read, read across racks, of unknown rack, across racks without the change,
 and fetched across racks by new copies; only names, time and `error` where the group could not be computed."""
-_NAMES: Final = OUTCOME.fieldNames()
 
 
 def states_in_files(spark: SparkSession, path: Path) -> DataFrame:
@@ -143,19 +142,16 @@ def chosen(latest: DataFrame, *, since: int | None = None) -> tuple[DataFrame, i
 def ask(states: DataFrame, questions: Questions, prices: PriceTable) -> DataFrame:
     """Return every scenario of every state (as JSON), with its cost a month."""
 
-    def work(batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [row for text in batch["value"] for row in rows_of(text, questions)]
-            yield pd.DataFrame(rows, columns=_NAMES)
+            rows = [row for text in batch["value"].to_pylist() for row in rows_of(text, questions)]
+            yield pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(OUTCOME))
 
     tasks = states.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
-    with warnings.catch_warnings():
-        # PySpark 4.2 warns for every pandas 3; text in and numbers out use no part of pandas that has changed
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        return _priced(states.repartition(tasks).mapInPandas(work, OUTCOME), prices)
+    return _priced(states.repartition(tasks).mapInArrow(work, OUTCOME), prices)
 
 
-def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
+def rows_of(text: str, questions: Questions) -> list[dict[str, Any]]:
     """Return the rows of one state, or one row with the error."""
     state = None
     try:
@@ -163,36 +159,25 @@ def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
         return [_row(state, outcome) for outcome in outcomes(state, questions)]
     except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
         known = {} if state is None else {"cluster": state.cluster, "group": state.group, "at": state.at}
-        return [tuple({**known, "error": reason_of(error)}.get(name) for name in _NAMES)]
+        return [{**known, "error": reason_of(error)}]
 
 
-def _row(state: GroupState, outcome: ScenarioOutcome) -> tuple[Any, ...]:
+def _row(state: GroupState, outcome: ScenarioOutcome) -> dict[str, Any]:
     reads = outcome.reads
-    return (
-        state.cluster,
-        state.group,
-        state.at,
-        state.kind,
-        state.assignor,
-        state.role,
-        state.rack_aware_fetch,
-        len(state.members),
-        sum(not member.fetches_with_rack for member in state.members),
-        sum(len(topic.owner) for topic in state.topics),
-        any(any(topic.bytes_per_second) for topic in state.topics),
-        outcome.scenario,
-        outcome.reference,
-        outcome.topic,
-        reads.known + reads.unknown,
-        reads.crossing,
-        reads.unknown,
-        reads.share,
-        outcome.before,
-        outcome.copying,
-        outcome.moves,
-        outcome.placed,
-        None,
-    )
+    same = ("cluster", "group", "at", "kind", "assignor", "role", "rack_aware_fetch")
+    asked = ("scenario", "reference", "topic", "before", "copying", "moves", "placed")
+    return {
+        **{name: getattr(state, name) for name in same},
+        **{name: getattr(outcome, name) for name in asked},
+        "members": len(state.members),
+        "members_without_rack": sum(not member.fetches_with_rack for member in state.members),
+        "partitions": sum(len(topic.owner) for topic in state.topics),
+        "measured": any(any(topic.bytes_per_second) for topic in state.topics),
+        "read": reads.known + reads.unknown,
+        "across": reads.crossing,
+        "unknown": reads.unknown,
+        "share": reads.share,
+    }
 
 
 def _priced(rows: DataFrame, prices: PriceTable) -> DataFrame:
