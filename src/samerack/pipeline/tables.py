@@ -20,7 +20,7 @@ from delta import exceptions
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.errors import AgentError, SettingsError
@@ -70,8 +70,9 @@ def location(settings: PipelineSettings, name: str) -> str:
 
 
 def _named(settings: PipelineSettings, name: str) -> str:
+    """Return what SQL calls a table."""
     place = location(settings, name)
-    return place if in_catalogue(settings) else f"delta.`{place}`"
+    return place if in_catalogue(settings) else "delta.`{}`".format(place.replace("`", "``"))
 
 
 def checkpoint(settings: PipelineSettings) -> str:
@@ -96,11 +97,8 @@ def create(spark: SparkSession, settings: PipelineSettings) -> None:
     """
     for name, shape in TABLES.items():
         with _explained(settings, name, "made"):
-            if not exists(spark, settings, name):
-                columns = shape.toDDL()
-                spark.sql(
-                    f"CREATE TABLE IF NOT EXISTS {_named(settings, name)} ({columns}) USING delta PARTITIONED BY (day)"
-                )
+            named = _named(settings, name)
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {named} ({shape.toDDL()}) USING delta PARTITIONED BY (day)")
             if not set(shape.names) <= set(opened(spark, settings, name).toDF().columns):
                 append(spark.createDataFrame([], shape), settings, name)
 
@@ -239,8 +237,7 @@ def read(spark: SparkSession, settings: PipelineSettings, name: str, *, version:
     """
     with _explained(settings, name, "read"):
         at = {} if version is None else {"versionAsOf": str(version)}
-        reader, place = spark.read.format("delta").options(**at), location(settings, name)
-        rows = reader.table(place) if in_catalogue(settings) else reader.load(place)
+        rows = spark.read.format("delta").options(**at).table(_named(settings, name))
     lacking = [column for column in TABLES[name].fields if column.name not in rows.columns]
     return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in lacking})
 
@@ -277,8 +274,7 @@ def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaT
         AgentError: It does not exist or cannot be read.
     """
     with _explained(settings, name, "read"):
-        place = location(settings, name)
-        return DeltaTable.forName(spark, place) if in_catalogue(settings) else DeltaTable.forPath(spark, place)
+        return DeltaTable.forName(spark, _named(settings, name))
 
 
 @contextmanager
@@ -299,19 +295,15 @@ def transaction(spark: SparkSession, *, writer: str, number: int) -> Iterator[No
 
 def append(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
     """Add rows, in as many files for each day as there are parts of the rows."""
-    _save(rows.write.format("delta").mode("append").option("mergeSchema", "true"), settings, name)
+    added = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+    patiently(lambda: added.saveAsTable(_named(settings, name)))
 
 
 def replace(rows: DataFrame, settings: PipelineSettings, name: str, *, days: Iterable[date]) -> None:
     """Put rows in the place of all rows of these days, in one file for each day."""
     these = ", ".join(f"DATE'{day}'" for day in days)
     by_day = rows.repartition("day").write.format("delta").mode("overwrite").option("replaceWhere", f"day IN ({these})")
-    _save(by_day, settings, name)
-
-
-def _save(rows: DataFrameWriter, settings: PipelineSettings, name: str) -> None:
-    place = location(settings, name)
-    patiently(lambda: rows.saveAsTable(place) if in_catalogue(settings) else rows.save(place))
+    patiently(lambda: by_day.saveAsTable(_named(settings, name)))
 
 
 def patiently(write: Callable[[], object]) -> None:

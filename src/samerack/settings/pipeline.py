@@ -53,7 +53,7 @@ class PipelineSettings(Section):
     tables: str = Field(
         default="samerack-tables",
         description="Folder or address of the tables, which all workers must be able to reach; or an existing schema "
-        "of a catalogue of Spark, as CATALOGUE.SCHEMA.",
+        "in a Spark catalogue, as CATALOGUE.SCHEMA.",
         examples=["s3a://bucket/samerack", "spark_catalog.fleet"],
     )
     checkpoint: str = Field(

@@ -28,7 +28,7 @@ def names() -> tuple[str, ...]:
 
 
 def cache() -> Path:
-    """Return this folder where it has the jars, else that of `scripts/setup --pipeline`."""
+    """Return the folder of this module if it has the jars, else that of `scripts/setup --pipeline`."""
     own = Path(__file__).parent
     if (own / names()[0]).is_file():
         return own
