@@ -1,7 +1,8 @@
 """The pipeline's demo: an agent measures real members and publishes, a stream writes tables, a report writes a page.
 
-`scripts/demo --pipeline` runs it. The agent leads one group from half way on, and only measures another. All processes
-end and temporary folders are removed when the demo ends, also by Ctrl-C; the page stays.
+`scripts/demo --pipeline` runs it. The agent leads one group from half way on, and only measures another, while the
+stream runs beside it. All processes end and temporary folders are removed when the demo ends, also by Ctrl-C; the page
+stays.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,7 +26,7 @@ from lab.sandbox.crew import Crew, Post
 from lab.sandbox.demo import GROUP, POSTS, TOPICS, agent, deploy_until_led
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
-from lab.sandbox.processes import end, spawn, tail
+from lab.sandbox.processes import end, spawn, tail, wait_for_line
 from lab.sandbox.story import AsJson, Story, command, run_story, three_brokers
 
 TRAFFIC_TOPIC: Final = "samerack-traffic"
@@ -39,8 +42,9 @@ _PUBLISHING: Final = {
     "publishing.every_seconds": 5,
     "publishing.cluster": CLUSTER,
 }
-_SECONDS: Final = 30.0
+_SECONDS: Final = 20.0
 """How long the groups are measured under each assignment."""
+_BATCH_SECONDS: Final = 5.0
 _MAX_SECONDS: Final = 240.0
 """Limit for a command on Spark; most of its time is the start."""
 
@@ -48,16 +52,16 @@ _MAX_SECONDS: Final = 240.0
 def play(output: Path, story: Story) -> dict[str, Any]:
     """Run the whole demo; return a summary of the report."""
     with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
+        where = f"pipeline.tables={folder}/tables"
         with three_brokers(story.report) as (cluster, admin):
             for topic, assignment in {**TOPICS, TRAFFIC_TOPIC: [[1]], STATES_TOPIC: [[2]]}.items():
                 admin.create_topic(topic, assignment)
-            _publish(story, cluster.bootstrap)
-            story.report("samerack pipeline stream --once: what agents published becomes tables")
-            where = f"pipeline.tables={folder}/tables"
-            _samerack("stream", "--once", "-b", cluster.bootstrap, "-s", where, log=Path(folder) / "stream.log")
+            story.report("samerack pipeline stream: what agents publish becomes tables")
+            with _stream(cluster.bootstrap, where, log=Path(folder) / "stream.log"):
+                _publish(story, cluster.bootstrap)
+                time.sleep(_BATCH_SECONDS)  # the last records are read
         story.report("samerack pipeline report: the tables become a page")
-        log = Path(folder) / "report.log"
-        report = json.loads(_samerack("report", "--json", "--output", str(output), "-s", where, log=log))
+        report = _report(output, where, log=Path(folder) / "report.log")
     story.report(f"the page: [bold]{output}[/bold]")
     return _summary(report, output)
 
@@ -80,23 +84,39 @@ def _publish(story: Story, bootstrap: str) -> None:
             time.sleep(_SECONDS)
 
 
-def _samerack(*arguments: str, log: Path) -> bytes:
-    """Run a pipeline command; return its standard output."""
-    line = (*SAMERACK, "pipeline", *arguments)
-    out = log.with_suffix(".out")
-    with out.open("wb") as out_file, log.open("wb") as complaints:
-        process = spawn(line, stdout=out_file, stderr=complaints)
+@contextmanager
+def _stream(bootstrap: str, where: str, *, log: Path) -> Iterator[None]:
+    """Run the stream within the context, until it has written a batch; at the end it stops as by Ctrl-C."""
+    every = f"pipeline.trigger_seconds={_BATCH_SECONDS:g}"
+    process = _pipeline("stream", "-b", bootstrap, "-s", where, "-s", every, log=log)
+    try:
+        yield
+        wait_for_line(process, log, "batch ", _MAX_SECONDS)
+        if code := end(process, timeout=_MAX_SECONDS):
+            raise SandboxError(f"samerack pipeline stream ended with {code}:\n{tail(log)}")
+    finally:
+        end(process)
+
+
+def _report(output: Path, where: str, *, log: Path) -> dict[str, Any]:
+    """Make the page of the tables; return the report."""
+    process = _pipeline("report", "--json", "--output", str(output), "-s", where, log=log)
     try:
         code = process.wait(_MAX_SECONDS)
     except subprocess.TimeoutExpired:
-        raise SandboxError(
-            f"samerack pipeline {arguments[0]} has not ended in {_MAX_SECONDS:.0f} s:\n{tail(log)}"
-        ) from None
+        raise SandboxError(f"samerack pipeline report has not ended in {_MAX_SECONDS:.0f} s:\n{tail(log)}") from None
     finally:
         end(process)
     if code:
-        raise SandboxError(f"samerack pipeline {arguments[0]} ended with {code}:\n{tail(log)}")
-    return out.read_bytes()
+        raise SandboxError(f"samerack pipeline report ended with {code}:\n{tail(log)}")
+    report: dict[str, Any] = json.loads(log.with_suffix(".out").read_bytes())
+    return report
+
+
+def _pipeline(*arguments: str, log: Path) -> subprocess.Popen[bytes]:
+    """Start a pipeline command, with its standard output beside its log."""
+    with log.with_suffix(".out").open("wb") as output, log.open("wb") as complaints:
+        return spawn((*SAMERACK, "pipeline", *arguments), stdout=output, stderr=complaints)
 
 
 def _summary(report: dict[str, Any], output: Path) -> dict[str, Any]:
@@ -116,7 +136,7 @@ def main(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """See what agents measure become a fleet's report: real members, Kafka, Spark, a page; about three minutes."""
+    """See what agents measure become a fleet's report: real members, Kafka, Spark, a page; about two minutes."""
     console = Console(stderr=as_json)
     path = output or Path(tempfile.mkdtemp(prefix="samerack-report-")) / "report.html"
     result = run_story(console, partial(play, path.absolute()))

@@ -10,11 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.common.records import GroupState
-from samerack.pipeline import whatif
+from samerack.pipeline import tables, whatif
 from samerack.pipeline.schema import GROUP_STATE
 from samerack.pipeline.simulate import messages
 from samerack.pipeline.simulate_cast import START, Fleet
 from samerack.pipeline.whatif_group import COPIES, PRESENT, Questions, outcomes
+from samerack.settings.pipeline import PipelineSettings
 
 PRICES = shipped("aws")
 STATES = [
@@ -114,10 +115,14 @@ def test_one_state_of_each_group_that_still_is_there(spark: SparkSession) -> Non
         assert found["led"]["at"] == START - minute
 
 
-def test_a_table_of_states_says_the_same_as_a_file(states: DataFrame, rows: DataFrame) -> None:
+def test_a_table_of_states_says_the_same_as_a_file(
+    spark: SparkSession, made: PipelineSettings, states: DataFrame, rows: DataFrame
+) -> None:
     """The table `group_states` has timestamps and columns instead of JSON, and gives the same rows."""
     parsed = states.select(F.from_json("value", GROUP_STATE).alias("s")).select("s.*").where(F.col("at").isNotNull())
-    table = parsed.withColumn("at", F.timestamp_millis("at")).withColumn("day", F.to_date("at"))
+    at = parsed.withColumn("at", F.timestamp_millis("at")).withColumn("day", F.to_date("at"))
+    tables.append(at, made, "group_states")
+    table = tables.read(spark, made, "group_states")
     again = whatif.ask(picked(whatif.states_in_table(table)), Questions(), PRICES)
     good = rows.where(F.col("error").isNull())
     assert again.exceptAll(good).isEmpty()
