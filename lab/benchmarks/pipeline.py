@@ -7,6 +7,7 @@ only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -70,12 +71,12 @@ def _watched(*arguments: str) -> tuple[list[Found], Found]:
         nonlocal peak
         while not over.wait(0.1):
             now = 0
-            try:
-                for one in (psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)):
-                    now += 0 if _is_fork_of_java(one) else one.memory_info().rss
-                    processor[one.pid] = sum(one.cpu_times()[:2])
-            except psutil.NoSuchProcess:
-                continue
+            with contextlib.suppress(psutil.NoSuchProcess):
+                mine = psutil.Process(process.pid)
+                for one in (mine, *mine.children(recursive=True)):
+                    with contextlib.suppress(psutil.NoSuchProcess):  # each may end, or be a zombie, at any time
+                        now += 0 if _is_fork_of_java(one) else one.memory_info().rss
+                        processor[one.pid] = sum(one.cpu_times()[:2])
             peak = max(peak, now)
 
     watching = threading.Thread(target=watch, daemon=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import threading
 from datetime import date, datetime, timedelta
 from functools import reduce
@@ -17,6 +19,7 @@ from samerack.pipeline.maintenance import maintain
 from samerack.pipeline.parsing import parsed
 from samerack.settings.pipeline import PipelineSettings
 from tests.spark.records import EVER, SETTINGS, raw, state
+from tests.spark.stream_process import COMMAND_SECONDS, command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +57,14 @@ def test_old_days_go_and_small_files_become_one(spark: SparkSession, made: Pipel
     assert [(other.days_deleted, other.files_after) for other in others] == [(0, 0), (0, 0)]
     assert (by_day.days_deleted, by_day.files_after) == (0, 1)  # the day that is complete
     assert lines[0] == f"traffic_by_minute: deleting 2 days before {days[2]}"
+
+
+def test_the_commands_json_is_alone_on_standard_output(made: PipelineSettings) -> None:
+    """Delta prints to Java's standard output; that is this process's standard error."""
+    line = command("maintain", "--json", "-s", f"pipeline.tables={made.tables}", "-s", "pipeline.master=local[2]")
+    done = subprocess.run(line, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)
+    assert [kept["table"] for kept in json.loads(done.stdout)] == list(schema.TABLES)
+    assert "Deleted 0 files" in done.stderr
 
 
 def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, made: PipelineSettings) -> None:

@@ -142,12 +142,29 @@ def _launch(given: Mapping[str, str]) -> None:
             f" {said or 'pyspark-shell'}"
         )
         try:
-            SparkContext._ensure_initialized()  # noqa: SLF001 - the only way to start Java before a context
+            with _stdout_to_stderr():
+                SparkContext._ensure_initialized()  # noqa: SLF001 - the only way to start Java before a context
         finally:
             if said is None:
                 del os.environ[_ARGUMENTS]
             else:
                 os.environ[_ARGUMENTS] = said
+
+
+@contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Give processes that start in the block standard error as their standard output.
+
+    Delta prints a line for each table that it vacuums, which would be beside a command's JSON.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _property(text: str) -> str:
