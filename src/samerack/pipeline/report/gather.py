@@ -6,6 +6,7 @@ Day over day and week over week are compared where the days at the end are measu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
@@ -52,6 +53,8 @@ _MISSING: Final = timedelta(hours=1)
 """A complete day may lack this much at each end."""
 _WEEK: Final = 7
 _MAX_REASONS: Final = 50
+_AT_ONCE: Final = 4
+"""Queries that are planned and run at the same time."""
 _MAX_PAIRS: Final = 144
 """Twelve by twelve racks, as many as a page can show."""
 
@@ -128,16 +131,28 @@ def gathered(
     """
     first, last = _days(found.traffic, asked)
     top = asked.top
-    progress(f"adding up {first} to {last}")
+    progress(f"adding up {first} to {last}, and working out every group's plans")
     with ExitStack() as stack:
+        # queries are small, and most of the time of each goes into its plan, which one thread makes
+        pool = ThreadPoolExecutor(_AT_ONCE, "report")
+        stack.callback(pool.shutdown, cancel_futures=True)
+        soon = pool.submit
 
         def kept(frame: DataFrame) -> DataFrame:
             frame.persist()
             stack.callback(frame.unpersist)
             return frame
 
-        minutes = within(found.traffic, first, last)
         states = within(found.states, first, last)
+
+        def worked_out() -> DataFrame:
+            chosen = kept(chapters.worked_out(chapters.picked(states, kept)))
+            chosen.count()  # now, and not when it is first needed
+            return chosen
+
+        asking = soon(worked_out)
+        bad = soon(_bad, within(found.quarantine, first, asked.last or date.max))
+        minutes = within(found.traffic, first, last)
         traffic = by_day(minutes, found.added_up and found.added_up(first, last))
         # in order of days, because files are written day by day
         daily = kept(figures.priced(traffic, prices).sortWithinPartitions("day"))
@@ -149,37 +164,45 @@ def gathered(
             if unit == "day"
             else figures.priced(summed(counted_once(minutes).withColumn("moment", moment), "moment"), prices)
         )
-        timeline = figures.totals(rows, "moment").orderBy("moment").collect()
-
-        progress("asking every group's own assignor, and the best plan")
-        parts = kept(chapters.worked_out(chapters.picked(states, kept)))
-        group_days = kept(figures.by_group_day(figures.totals(daily, *GROUP_DAY), figures.shares(parts), prices))
-        days = figures.summed(group_days, "day").orderBy("day").collect()
+        timeline = soon(figures.totals(rows, "moment").orderBy("moment").collect)
+        scale = SECONDS_PER_MONTH / period.seconds
+        pairs, topics = soon(_pairs, daily), soon(_topics, daily, top, scale)
+        twice = soon(figures.measured_twice(daily).count)
+        parts = asking.result()
 
         progress("ranking groups")
+        group_days = kept(figures.by_group_day(figures.totals(daily, *GROUP_DAY), figures.shares(parts), prices))
         groups = kept(figures.by_group(group_days, prices))
         lost = kept(figures.losses(parts, groups, period.seconds, prices))
-        failed, failure = _failed(parts)
-        scale = SECONDS_PER_MONTH / period.seconds
+        days = soon(figures.summed(group_days, "day").orderBy("day").collect)
+        headline = soon(_headline, groups, scale)
+        lines = soon(_lines, groups.orderBy(F.desc("dollars"), F.desc("bytes"), *GROUP), top, scale)
+        savers = soon(_lines, _by_savings(groups), top, scale)
         owner = billing.owner_of(asked.owners)
+        owners = soon(_owners, groups.withColumn("owner", owner), scale) if asked.owners else None
+        losses = soon(lost.limit(top).collect)
+        losses_in_all = soon(lost.count)
+        trends = [soon(_trend, group_days, spans, top) for spans in compared_spans(whole)]
+        failed, failure = _failed(parts)
+        by_days = days.result()
         report = FleetReport(
             period=period,
             prices=prices,
             made=datetime.now(UTC).replace(microsecond=0),
-            headline=_headline(groups, scale),
-            pairs=_pairs(daily),
+            headline=headline.result(),
+            pairs=pairs.result(),
             unit=unit,
-            timeline=tuple(_moment(row, unit, seconds) for row in timeline),
-            days=tuple(_value_of(Day, row, seconds=seconds[row["day"]]) for row in days),
-            groups=_lines(groups.orderBy(F.desc("dollars"), F.desc("bytes"), *GROUP), top, scale),
-            savers=_lines(_by_savings(groups), top, scale),
-            owners=_owners(groups.withColumn("owner", owner), scale) if asked.owners else (),
-            topics=_topics(daily, top, scale),
-            losses=tuple(_value_of(Loss, row, at=_utc(row["at"])) for row in lost.limit(top).collect()),
-            losses_in_all=lost.count(),
-            trends=tuple(_trend(group_days, spans, top) for spans in compared_spans(whole)),
-            bad=_bad(within(found.quarantine, first, asked.last or date.max)),
-            twice=figures.measured_twice(daily).count(),
+            timeline=tuple(_moment(row, unit, seconds) for row in timeline.result()),
+            days=tuple(_value_of(Day, row, seconds=seconds[row["day"]]) for row in by_days),
+            groups=lines.result(),
+            savers=savers.result(),
+            owners=owners.result() if owners else (),
+            topics=topics.result(),
+            losses=tuple(_value_of(Loss, row, at=_utc(row["at"])) for row in losses.result()),
+            losses_in_all=losses_in_all.result(),
+            trends=tuple(trend.result() for trend in trends),
+            bad=bad.result(),
+            twice=twice.result(),
             failed=failed,
             failure=failure,
         )
@@ -190,7 +213,7 @@ def gathered(
             "lost_rack_awareness": lost,
             "focus": billing.charges(shown.withColumn("owner", owner), prices),
         }
-        yield Gathered(report=report, frames=frames, days=tuple(row["day"] for row in days))
+        yield Gathered(report=report, frames=frames, days=tuple(row["day"] for row in by_days))
 
 
 def _days(traffic: DataFrame, asked: Asked) -> tuple[date, date]:
