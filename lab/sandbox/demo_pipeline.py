@@ -91,7 +91,7 @@ def _stream(bootstrap: str, where: str, *, log: Path) -> Iterator[None]:
     process = _pipeline("stream", "-b", bootstrap, "-s", where, "-s", every, log=log)
     try:
         yield
-        wait_for_line(process, log, "batch ", _MAX_SECONDS)
+        wait_for_line(process, log, "batch 0: ", _MAX_SECONDS)
         if code := end(process, timeout=_MAX_SECONDS):
             raise SandboxError(f"samerack pipeline stream ended with {code}:\n{tail(log)}")
     finally:
