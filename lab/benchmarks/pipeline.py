@@ -14,7 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from io import BytesIO
 from itertools import islice
@@ -49,6 +50,9 @@ MINUTE_DAYS: Final = 7
 YEAR_SECONDS: Final[Mapping[str, int]] = {"a year": 15, "7 days": 5, "what-if": 15}
 """The aims once Spark has started."""
 _BATCH: Final = 500_000
+BATCHES: Final = 1_000
+_SMALL_BATCH: Final = 100
+_COUNTED: Final = ("traffic_by_minute", "group_states", "quarantine")
 _TOPICS: Final[dict[Kind, str]] = {"sample": "samerack-traffic", "state": "samerack-states"}
 _FAULTS: Final = Faults(duplicates=0.05, late=0.01, malformed=0.005)
 _NEVER_LATE: Final = 36_500
@@ -99,30 +103,77 @@ def _is_fork_of_java(process: psutil.Process) -> bool:
 
 
 def stream() -> Found:
-    """Measure `samerack pipeline stream` from topics with duplicates, late and malformed records, in three tables."""
+    """Measure `samerack pipeline stream`, with all tables written, from topics with duplicates and without."""
+    rows: list[Found] = []
+    with Cluster({1: "rack-a"}) as cluster:
+        for name, faults in (("5%", _FAULTS), ("none", replace(_FAULTS, duplicates=0.0))):
+            topics = {kind: f"{topic}-{len(rows)}" for kind, topic in _TOPICS.items()}
+            _fill(cluster, topics, RECORDS, faults)
+            with tempfile.TemporaryDirectory() as folder:
+                batches, used = _watched("stream", cluster.bootstrap, *topics.values(), folder, str(_BATCH))
+                state = _size(Path(folder) / "_checkpoint" / "state")
+            warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
+            rows.append(
+                {
+                    "duplicates": name,
+                    "records": sum(batch["records"] for batch in batches),
+                    "records_per_second": _speed(warm),
+                    "first_records_per_second": _speed(batches[:1]),
+                    "state_bytes": state,
+                    **used,
+                }
+            )
+    return {"rows": rows}
+
+
+def files() -> Found:
+    """Count the files of the tables after many small batches, and after maintenance."""
     with Cluster({1: "rack-a"}) as cluster, tempfile.TemporaryDirectory() as folder:
-        with Admin(cluster.bootstrap) as admin:
-            for topic in _TOPICS.values():
-                admin.create_topic(topic, [[1]] * 4)
-        with kafka({"bootstrap.servers": cluster.bootstrap, "compression.type": "lz4"}, _TOPICS) as sink:
-            for message in islice(with_faults(messages(Fleet(groups=400, clusters=4, days=0.5)), _FAULTS), RECORDS):
-                sink(message)
-        show_progress("the topics are full")
-        batches, used = _watched("stream", cluster.bootstrap, folder)
-    warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
-    return {
-        "records": sum(batch["records"] for batch in batches),
-        "records_per_second": sum(batch["records"] for batch in warm) / sum(batch["seconds"] for batch in warm),
-        "first_records_per_second": batches[0]["records"] / batches[0]["seconds"],
-        **used,
-    }
+        _fill(cluster, _TOPICS, BATCHES * _SMALL_BATCH, _FAULTS)
+        batches, used = _watched("stream", cluster.bootstrap, *_TOPICS.values(), folder, str(_SMALL_BATCH))
+        place = Path(folder)
+        bytes_ = {"tables": sum(_size(place / name) for name in _COUNTED), "checkpoint": _size(place / "_checkpoint")}
+        lines, _ = _watched("maintain", folder)
+    tenth = max(1, len(batches) // 10)
+    speeds = {"first": batches[1 : 1 + tenth], "last": batches[-tenth:]}
+    seconds = {name: sum(one["seconds"] for one in some) / len(some) for name, some in speeds.items()}
+    return {"batches": len(batches), "batch_seconds": seconds, "bytes": bytes_, "files": lines[-1]["files"], **used}
 
 
-def _stream(bootstrap: str, folder: str) -> None:
+def _fill(cluster: Cluster, topics: Mapping[Kind, str], count: int, faults: Faults) -> None:
+    """Fill new topics with this number of records of a fleet."""
+    with Admin(cluster.bootstrap) as admin:
+        for topic in topics.values():
+            admin.create_topic(topic, [[1]] * 4)
+    with kafka({"bootstrap.servers": cluster.bootstrap, "compression.type": "lz4"}, topics) as sink:
+        for message in islice(with_faults(messages(Fleet(groups=400, clusters=4, days=0.5)), faults), count):
+            sink(message)
+    show_progress("the topics are full")
+
+
+def _speed(batches: Sequence[Found]) -> float:
+    """Return records per second."""
+    records, seconds = (sum(float(batch[name]) for batch in batches) for name in ("records", "seconds"))
+    return records / seconds
+
+
+def _size(folder: Path) -> int:
+    """Return the size of all files, in bytes."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _stream(bootstrap: str, traffic: str, states: str, folder: str, records: str) -> None:
     """Read all records once, and print a line for each batch."""
     from samerack.pipeline import session, stream  # noqa: PLC0415 - see the module
 
-    pipeline = {"master": MASTER, "tables": folder, "batch_records": _BATCH, "late_days": _NEVER_LATE}
+    pipeline = {
+        "master": MASTER,
+        "tables": folder,
+        "traffic_topic": traffic,
+        "states_topic": states,
+        "batch_records": int(records),
+        "late_days": _NEVER_LATE,
+    }
     settings = load(flags={"kafka": {"bootstrap.servers": bootstrap}, "pipeline": pipeline}, environment={})
     writer = stream.Writer(settings.pipeline)
     with session.opened(settings.pipeline, name="benchmark") as spark:
@@ -277,8 +328,9 @@ def _maintain(folder: str) -> None:
     with session.opened(settings, name="benchmark") as spark:
         newest: date = tables.read(spark, settings, "traffic_by_minute").agg(F.max("day")).collect()[0][0]
         begun = time.perf_counter()
-        maintenance.maintain(spark, settings, today=newest - timedelta(days=1), progress=show_progress)
-        _print({"after_start": time.perf_counter() - begun})
+        done = maintenance.maintain(spark, settings, today=newest - timedelta(days=1), progress=show_progress)
+        after_start = time.perf_counter() - begun
+        _print({"after_start": after_start, "files": {one.table: [one.files_before, one.files_after] for one in done}})
 
 
 def _report(folder: str, count: str) -> None:
@@ -338,9 +390,30 @@ _USED: Final = "all in all s|processor s|peak memory MB"
 
 
 def _show_stream(found: Found) -> str:
-    speeds = (f"{found[name]:,.0f}" for name in ("records", "records_per_second", "first_records_per_second"))
-    row = (*speeds, f"{RECORDS_PER_SECOND:,}", *_used(found))
-    return f"{table(f'records|records/s|first batch|aim|{_USED}', [row])}\n\n{measured_on(found)}"
+    rows = [
+        (
+            f"{row['records']:,}",
+            row["duplicates"],
+            *(f"{row[name]:,.0f}" for name in ("records_per_second", "first_records_per_second")),
+            f"{RECORDS_PER_SECOND:,}",
+            f"{row['state_bytes'] / 1e6:.0f}",
+            *_used(row),
+        )
+        for row in found["rows"]
+    ]
+    heads = f"records|sent twice|records/s|first batch|aim|state store MB|{_USED}"
+    return f"{table(heads, rows)}\n\n{measured_on(found)}"
+
+
+def _show_files(found: Found) -> str:
+    rows = [(name, *found["files"][name]) for name in _COUNTED]
+    seconds, bytes_ = (found[name] for name in ("batch_seconds", "bytes"))
+    about = (
+        f"Of {found['batches']:,} batches, the first tenth took {seconds['first']:.1f} s each, the last "
+        f"{seconds['last']:.1f}. Tables have {bytes_['tables'] / 1e6:.0f} MB then, the checkpoint "
+        f"{bytes_['checkpoint'] / 1e6:.0f}."
+    )
+    return f"{table('table|files|after maintenance', rows)}\n\n{about}\n{measured_on(found)}"
 
 
 def _show_report(found: Found) -> str:
@@ -362,6 +435,7 @@ def _show_year(found: Found) -> str:
 
 PARTS: Final[Parts] = {
     "stream": (stream, _show_stream),
+    "files": (files, _show_files),
     "report": (report, _show_report),
     "year": (year, _show_year),
 }

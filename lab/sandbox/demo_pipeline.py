@@ -39,10 +39,10 @@ _PUBLISHING: Final = {
     "traffic.poll_seconds": 1,
     "publishing.traffic_topic": TRAFFIC_TOPIC,
     "publishing.states_topic": STATES_TOPIC,
-    "publishing.every_seconds": 5,
+    "publishing.every_seconds": 2,
     "publishing.cluster": CLUSTER,
 }
-_SECONDS: Final = 20.0
+_SECONDS: Final = 10.0
 """How long the groups are measured under each assignment."""
 _BATCH_SECONDS: Final = 5.0
 _MAX_SECONDS: Final = 240.0

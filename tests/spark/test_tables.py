@@ -24,7 +24,7 @@ from samerack.pipeline import parsing, schema, stream, tables
 from samerack.pipeline.schema import FULL
 from samerack.settings.pipeline import PipelineSettings
 from tests import pipeline_tables
-from tests.spark.records import SETTINGS, raw, state
+from tests.spark.records import SETTINGS, raw, sample, state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,8 +178,12 @@ class _Files:
 
     def send(self) -> None:
         """Add a file with one more record, and run the stream until it has read that."""
+        rows = raw(self._spark, states=[state(self._sent + 1)])
+        self.send_all(rows.withColumn("offset", F.lit(self._sent + 1).cast("long")))
+
+    def send_all(self, rows: DataFrame) -> None:
+        """Add a file with these rows of Kafka's, and run the stream until it has read them."""
         self._sent += 1
-        rows = raw(self._spark, states=[state(self._sent)]).withColumn("offset", F.lit(self._sent).cast("long"))
         rows.write.parquet(str(self._folder / f"file-{self._sent}"))
         self.run()
 
@@ -200,6 +204,21 @@ class _Files:
 def files(spark: SparkSession, made: PipelineSettings, tmp_path: Path) -> _Files:
     """A stream that has read nothing yet."""
     return _Files(spark, tmp_path / "sent", SETTINGS.model_copy(update={"tables": made.tables}))
+
+
+def test_a_small_batch_is_one_file_in_each_table(spark: SparkSession, files: _Files) -> None:
+    """Found: as many files as the cluster has parts, as Spark ignores the hint `rebalance` in streams with a state."""
+    spark.conf.set("spark.sql.shuffle.partitions", "8")
+    try:
+        good = {
+            "samples": [sample(number, group=f"g{number}") for number in range(30)],
+            "states": [state(number) for number in range(30)],
+        }
+        files.send_all(raw(spark, samples=[*good["samples"], *(b"nonsense",) * 30], states=good["states"]))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    for name in ("traffic_by_minute", "group_states", "quarantine"):
+        assert len(tables.read(spark, files.settings, name).inputFiles()) == 1, name
 
 
 @pytest.mark.promise("A checkpoint that is older than the tables is refused: Delta would skip what comes next.")

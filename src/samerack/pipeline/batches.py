@@ -16,6 +16,8 @@ from samerack.pipeline.parsing import BAD, SAMPLE, STATE, by_minute, digest, par
 from samerack.pipeline.schema import BAD_A_DAY, KEPT_BYTES, QUARANTINE
 from samerack.settings.pipeline import PipelineSettings
 
+_ROWS_OF_A_FILE: Final[Mapping[str, int]] = {SAMPLE: 200_000, STATE: 10_000, BAD: 10_000}
+"""Files of up to some ten megabytes: not too small to read, and enough of them for a large batch to use all cores."""
 _AGAIN: Final = "samerack/again"
 """The writer of records that were bad, and their batch's number is the version of the table that they are read from."""
 _BEGUN: Final = "samerack.again"
@@ -27,13 +29,21 @@ def write(records: DataFrame, settings: PipelineSettings, *, writer: str, number
     counts = {row["sort"]: row["count"] for row in records.groupBy("sort").count().collect()}
     with tables.transaction(records.sparkSession, writer=writer, number=number):
         if SAMPLE in counts:
-            tables.append(by_minute(records), settings, "traffic_by_minute")
+            tables.append(_in_files(by_minute(records), counts[SAMPLE], SAMPLE), settings, "traffic_by_minute")
         if STATE in counts:
-            tables.append(states(records).hint("rebalance", "day"), settings, "group_states")
+            tables.append(_in_files(states(records), counts[STATE], STATE), settings, "group_states")
         if BAD in counts:
             bad = _limited(quarantined(records), settings, counts[BAD])
-            tables.append(bad.hint("rebalance", "day"), settings, "quarantine")
+            tables.append(_in_files(bad, counts[BAD], BAD), settings, "quarantine")
     return counts
+
+
+def _in_files(rows: DataFrame, count: int, sort: str) -> DataFrame:
+    """Return the rows in as few parts as their number needs: each part becomes a file for each day.
+
+    A cluster has two hundred parts by default, and Spark merges small ones by itself in no stream with a state.
+    """
+    return rows.coalesce(-(-count // _ROWS_OF_A_FILE[sort]))
 
 
 def _limited(bad: DataFrame, settings: PipelineSettings, count: int) -> DataFrame:
