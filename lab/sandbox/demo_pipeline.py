@@ -8,6 +8,7 @@ stays.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
+from lab.sandbox import jvm
 from lab.sandbox.commands import SAMERACK
 from lab.sandbox.contract import RACK_NAMES
 from lab.sandbox.crew import Crew, Post
@@ -42,7 +44,7 @@ _PUBLISHING: Final = {
     "publishing.every_seconds": 2,
     "publishing.cluster": CLUSTER,
 }
-_SECONDS: Final = 10.0
+_SECONDS: Final = 6.0
 """How long the groups are measured under each assignment."""
 _BATCH_SECONDS: Final = 5.0
 _MAX_SECONDS: Final = 240.0
@@ -116,7 +118,8 @@ def _report(output: Path, where: str, *, log: Path) -> dict[str, Any]:
 def _pipeline(*arguments: str, log: Path) -> subprocess.Popen[bytes]:
     """Start a pipeline command, with its standard output beside its log."""
     with log.with_suffix(".out").open("wb") as output, log.open("wb") as complaints:
-        return spawn((*SAMERACK, "pipeline", *arguments), stdout=output, stderr=complaints)
+        environment = {**os.environ, "JDK_JAVA_OPTIONS": jvm.SPARK}
+        return spawn((*SAMERACK, "pipeline", *arguments), stdout=output, stderr=complaints, env=environment)
 
 
 def _summary(report: dict[str, Any], output: Path) -> dict[str, Any]:

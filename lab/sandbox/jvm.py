@@ -26,6 +26,9 @@ KAFKA_VERSION: Final = "4.3.0"
 BROKER_VERSION: Final = os.environ.get("SANDBOX_KAFKA_VERSION") or KAFKA_VERSION
 """Version of brokers, unless a cluster sets another."""
 STARTED: Final = "Kafka Server started"
+SPARK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+"""JDK_JAVA_OPTIONS for Spark that runs for minutes: Java compiles quickly, with little optimisation. Without room for
+more code than 48 MB, its default for that compiler, it soon throws code of Spark's away and compiles it anew."""
 
 _LOGGING: Final = Path(__file__).parent / "kafka" / "log4j2.yaml"
 _HEAP: Final = ("-Xms64m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pytest
 from typer.testing import CliRunner, Result
 
+from lab.sandbox import jvm
 from lab.sandbox.cluster import Cluster
 from samerack.cli.main import app
 from samerack.settings.pipeline import PipelineSettings
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 Typed: TypeAlias = Callable[..., Result]
 """Runs `samerack` with these arguments and returns its output and exit code."""
 
-QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
-"""For processes that live for minutes: Java compiles quickly, with little optimisation. Without room for more code than
-48 MB, its default for that compiler, it soon throws code of Spark's away and compiles it anew."""
 INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For the session of many small queries: to generate and compile Java for each takes longer than to run it. Tests of
 processes of their own run the generated code."""
@@ -67,9 +65,9 @@ def pipeline_settings(tmp_path_factory: pytest.TempPathFactory) -> PipelineSetti
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_java() -> Iterator[None]:
-    """Apply `QUICK_JAVA` to every Java that these tests start."""
+    """Apply `jvm.SPARK` to every Java that these tests start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "JDK_JAVA_OPTIONS", QUICK_JAVA)
+        patch.setitem(os.environ, "JDK_JAVA_OPTIONS", jvm.SPARK)
         yield
 
 
