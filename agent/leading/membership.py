@@ -151,6 +151,7 @@ class Membership(GroupMember):
         while _is_alone(response) and time.monotonic() < self._return_until:
             # the coordinator answers at once with the same generation until others join; then it waits for them
             await self._net.sleep(_ALONE_SECONDS)
+            self._check_stays()
             response = await self._answered(self._send_join())
         self._return_until = float("-inf")
         return response

@@ -146,6 +146,8 @@ class GroupMember:
         self._unplanned: Exception | None = None
         """Why the last plan could not be made; kept because the join may end while no call waits for it."""
         self._joins = Attempts(REQUESTS)
+        self._is_leaving = False
+        """Whether the member leaves or has left, and was not asked to join since: a paused attempt sends no more."""
         self.leader_id = ""
         self.waited_seconds = 0.0
         """How long the last JoinGroup was parked: the time that the slowest member took to rejoin."""
@@ -227,6 +229,7 @@ class GroupMember:
             Exception: What `assign` raised, also if no call waited at that time: then nothing may be sent, and the
                 member must not join once more.
         """
+        self._is_leaving = False
         deadline = time.monotonic() + timeout
         joined, left = False, timeout
         while not joined and left > 0:
@@ -379,6 +382,7 @@ class GroupMember:
         if pause := self._joins.pause_seconds:
             await self._net.sleep(pause)
             await self._find()
+        self._check_stays()
         try:
             self.state = MembershipState.JOINING
             await self._sync(await self._join())
@@ -393,6 +397,11 @@ class GroupMember:
             self._note(error, self._joins)
             raise
         self._joins.succeeded()
+
+    def _check_stays(self) -> None:
+        """Refuse to send another JoinGroup when the member leaves: it would be in the group again."""
+        if self._is_leaving:
+            raise _UnjoinedError(self.group_id)
 
     async def _join(self) -> Any:
         """Send JoinGroup; return the response. A subclass may join more than once before it syncs."""
@@ -603,12 +612,13 @@ class GroupMember:
         Raises:
             KafkaError: The brokers did not accept it.
         """
+        self._is_leaving = True
         if self.member_id and not self._fenced:
             self._leave_as(self.member_id)
 
     def _leave_as(self, member_id: str) -> None:
         """Leave by this member id, or by the instance id alone if it is empty."""
-        self._beating = None
+        self._is_leaving, self._beating = True, None
         self.end_by(float("inf"))
         request = self._leave_request({member_id: self.group_instance_id})
         deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts(REQUESTS)

@@ -15,7 +15,7 @@ from samerack.cluster import client as client_module
 from samerack.cluster.client import ClusterClient, SharedClient, connect
 from samerack.common.errors import AgentError
 from samerack.settings.leading import LeadingSettings
-from tests.unit.cluster.scripted_broker import ScriptedBroker
+from tests.unit.cluster.scripted_broker import ScriptedBroker, no_errors
 from tests.unit.waiting import LONGEST_SECONDS, until
 
 
@@ -105,11 +105,27 @@ def test_a_member_that_was_closed_sends_nothing(broker: ScriptedBroker, client: 
     assert not member.join(0.1)
     member.leave()
     member.close()
-    broker.script = lambda _api, _request: 0
+    assert until(lambda: sum(one.fileno() >= 0 for one in broker._open) == 1)  # the broker has read what was sent
+    broker.script = no_errors
     since = time.monotonic()
     time.sleep(1.0)
     assert broker.count("JoinGroup", since) == broker.count("SyncGroup", since) == 0
     assert broker.members == {}
+
+
+def test_a_member_that_has_left_joins_only_when_asked(broker: ScriptedBroker, client: ClusterClient) -> None:
+    """Found: an attempt that had paused sent its JoinGroup after LeaveGroup, and a member that nobody drives was in."""
+    member = _member(client, "a")
+    broker.script = lambda api, _: 14 if api == "JoinGroup" else 0
+    while member._joins.failures < 5 or member._attempt is None:  # until one pauses before its JoinGroup
+        assert not member.join(0.1)
+    member.leave()
+    broker.script = no_errors
+    time.sleep(2.0)
+    assert broker.members == {}
+    assert member.join(LONGEST_SECONDS)
+    member.leave()
+    member.close()
 
 
 def test_sleeping_members_wake_in_order(client: ClusterClient) -> None:
