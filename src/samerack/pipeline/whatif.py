@@ -201,7 +201,8 @@ def changes(rows: DataFrame) -> DataFrame:
     A topic's copies are paid once for all its readers: the savings of all groups are set against that one cost.
     """
     is_change = F.col("reference") != ""
-    facts = ("kind", "assignor", "rack_aware_fetch", "members", "members_without_rack", "share", "moves", "placed")
+    of_group = ("kind", "assignor", "rack_aware_fetch", "members", "members_without_rack")
+    facts = ("reference", *of_group, "share", "moves", "placed")
     single = rows.where(is_change & (F.col("scenario") != COPIES)).select(
         "scenario", "cluster", "group", "topic", F.lit(1).alias("groups"), "saves_dollars", "copying_dollars", *facts
     )
@@ -214,7 +215,7 @@ def changes(rows: DataFrame) -> DataFrame:
             F.count_distinct("group").cast("int").alias("groups"),
             (gained - F.max("copying_dollars")).alias("saves_dollars"),
             F.max("copying_dollars").alias("copying_dollars"),
-            *(F.first(fact).alias(fact) for fact in facts),
+            *(F.min_by(fact, "group").alias(fact) for fact in facts),
         )
     )
     return single.unionByName(copied.select(single.columns))

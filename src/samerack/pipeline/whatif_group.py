@@ -149,9 +149,12 @@ class _Scenarios:
             self._by_strategy(group, self._present)
         if not self._leadable:
             return
+        plan = self._plan(group)
         if self._state.role != LEADING:
-            plan = self._plan(group)
             self._base = (group, plan, self._add(LEAD, group, plan, reference=self._present))
+        elif (reads := crossing(group, plan)).crossing < self._present.reads.crossing:
+            # what the agent is about to do is no gain of another change
+            self._base = (group, plan, replace(self._present, reads=reads))
         led = self._base[2]
         options, skew = led_options(self._state), self._questions.max_skew
         if led.reads.crossing and skew > options.max_skew and not options.keep_copartitioned:
@@ -195,10 +198,10 @@ class _Scenarios:
     def add_rack_aware_fetch(self) -> None:
         """Add all members sending and fetching with their racks, first as the group is planned now, then led."""
         world = near(self._group)
-        before = self._expected(self._present.reads)
+        led = self._state.role == LEADING
+        before = self._expected((self._base[2] if led else self._present).reads)
         if not before or self._group.problem.reads_any_replica.all():
             return
-        led = self._state.role == LEADING
         plan = self._plan(world) if led else self._own(world)
         as_it_is = self._add(NEAR, world, plan, reference=self._present, before=before)
         self._base = (world, plan, as_it_is)
@@ -236,7 +239,7 @@ class _Scenarios:
         """Return the agent's plan where an agent leads or could lead, else a strategy's or the group's own."""
         if self._leadable:
             return led_plan(world)
-        plan = self._plan_by_strategy(world)
+        plan = self._plan_by_strategy(world) if world.tells_rack.all() else None
         return self._own(world) if plan is None else plan
 
     def _own(self, world: GroupProblem) -> Int32Array:

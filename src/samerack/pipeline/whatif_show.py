@@ -39,6 +39,7 @@ class WhatIfChange:
     Attributes:
         group: its group; for copies of a topic, one of the groups.
         topic: the topic that gets copies, or "".
+        reference: the scenario that it comes on top of.
         groups: how many groups it concerns.
         saves_dollars: a month, after its own cost.
         copying_dollars: that cost.
@@ -53,6 +54,7 @@ class WhatIfChange:
     cluster: str
     group: str
     topic: str
+    reference: str
     groups: int
     saves_dollars: float
     copying_dollars: float
@@ -134,10 +136,6 @@ def _near_cure(change: WhatIfChange, _questions: Questions) -> str:
     return " and ".join(steps)
 
 
-def _near_lead_cure(change: WhatIfChange, questions: Questions) -> str:
-    return f"{_near_cure(change, questions)}; then {_lead_cure(change, questions)}"
-
-
 def _copies_why(change: WhatIfChange) -> str:
     readers = f"{change.groups} groups read it" if change.groups > 1 else "its readers are far from it"
     return f"{readers}; fetching the copies costs {words.money(change.copying_dollars)}, taken off"
@@ -156,7 +154,7 @@ TEXTS: Final[Mapping[str, Texts]] = {
         cure=_skew_cure,
     ),
     NEAR: Texts(title="fetch from the nearest replica", why=_near_why, cure=_near_cure),
-    NEAR_LEAD: Texts(title="let the agent lead, where all fetch near", why=_lead_why, cure=_near_lead_cure),
+    NEAR_LEAD: Texts(title="let the agent lead, where all fetch near", why=_lead_why, cure=_lead_cure),
     COPIES: Texts(
         title="keep copies in more racks",
         why=_copies_why,
@@ -236,9 +234,10 @@ class WhatIf:
 
 
 def _explained(change: WhatIfChange, questions: Questions) -> dict[str, str]:
-    """Return why a change saves, and what to do."""
-    texts = TEXTS[change.scenario]
-    return {"why": texts.why(change), "do": texts.cure(change, questions)}
+    """Return why a change saves, and what to do: first what it comes on top of."""
+    texts, first = TEXTS[change.scenario], TEXTS.get(change.reference)
+    steps = [first.cure(change, questions)] if first and change.scenario != COPIES else []
+    return {"why": texts.why(change), "do": "; then ".join([*steps, texts.cure(change, questions)])}
 
 
 def to_json(answer: WhatIf) -> dict[str, Any]:
@@ -260,9 +259,9 @@ def show(answer: WhatIf, console: Console) -> None:
     if answer.kinds:
         console.print(Group(_kinds(answer), _ranking(answer)))
         console.print(
-            "Leading, fetching near, other racks for members or leaders, and a new rack are alternatives of a group: "
-            "their savings do not add up. Unequal shares come on top of leading; leading where all fetch near on top "
-            "of fetching near, and copies on top of both."
+            "Leading and fetching near are alternatives of a group, and so are unequal shares, other racks for members "
+            "or leaders, and a new rack: their savings do not add up. What has to be done first is named first, and "
+            "its own saving is not in the figure."
         )
     else:
         console.print("No change saves a cent a month.")

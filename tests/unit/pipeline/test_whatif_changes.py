@@ -14,6 +14,7 @@ from samerack.common.records import LEADING, GroupState, MemberState, TopicState
 from samerack.pipeline.problem import can_be_led, crossing, group_of, led_plan
 from samerack.pipeline.report.chapters import ShareFacts
 from samerack.pipeline.whatif_group import (
+    ELECT,
     LEAD,
     MOVE,
     NEAR,
@@ -107,11 +108,17 @@ def test_racks_that_all_members_send_already_change_no_assignment() -> None:
     assert seen[NEAR].moves == 0
 
 
-def test_a_led_group_gets_the_agents_plan_with_racks() -> None:
-    """It is led already: nothing is left to be credited to leading."""
-    seen = found(FAR.model_copy(update={"role": LEADING}))
-    assert seen[NEAR].reads.crossing == 0
+def test_what_the_agents_next_plan_gives_is_no_gain_of_a_change() -> None:
+    """Found: `elect` was credited with 140 of which the next plan gives 120, as the one in force was of old rates."""
+    old = group("abc", "bccaaa", [1.0] * 6, role=LEADING)
+    seen = found(old)
+    fresh = crossing(group_of(old), led_plan(group_of(old))).crossing
+    assert seen[PRESENT].reads.crossing > fresh > 0
+    changes = {MOVE, ELECT, NEAR} & seen.keys()
+    assert changes
+    assert {seen[change].before for change in changes} == {fresh}
     assert not {LEAD, NEAR_LEAD} & seen.keys()
+    assert not {MOVE, ELECT, NEAR} & found(FAR.model_copy(update={"role": LEADING})).keys()  # all is near then
 
 
 def test_members_move_to_the_best_even_places() -> None:

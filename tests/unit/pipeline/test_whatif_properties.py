@@ -146,7 +146,11 @@ def test_each_change_builds_on_its_reference(state: GroupState) -> None:
     found = {outcome.scenario: outcome for outcome in answers if outcome.scenario != COPIES}
     for outcome in answers:
         if outcome.reference:
-            assert outcome.before == pytest.approx(found[outcome.reference].reads.crossing)
+            of_reference = found[outcome.reference].reads.crossing
+            if state.role == LEADING and outcome.reference == PRESENT:  # the agent's next plan may be better already
+                assert outcome.before <= of_reference + TINY
+            else:
+                assert outcome.before == pytest.approx(of_reference)
     if state.assignor != "range" and LEAD in found:
         assert found[LEAD].reads == found[OPTIMAL].reads
     if SKEW in found:

@@ -13,7 +13,18 @@ from typer.testing import CliRunner
 from samerack.cli.main import app
 from samerack.common.console import Console
 from samerack.common.money import shipped
-from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, Questions
+from samerack.pipeline.whatif_group import (
+    COPIES,
+    ELECT,
+    LEAD,
+    MOVE,
+    NEAR,
+    NEAR_LEAD,
+    PRESENT,
+    SKEW,
+    STRATEGY,
+    Questions,
+)
 from samerack.pipeline.whatif_show import (
     TEXTS,
     Failure,
@@ -30,6 +41,7 @@ CHANGE = WhatIfChange(
     cluster="kafka",
     group="orders",
     topic="",
+    reference=PRESENT,
     groups=1,
     saves_dollars=12.5,
     copying_dollars=0.0,
@@ -60,13 +72,21 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({}, "range knows neither", "name orders in the agent's groups"),
     ({"kind": "consumer", "assignor": "uniform"}, "brokers assign it (KIP-848)", "group.protocol=classic"),
     ({"assignor": "RoundRobinAssigner"}, "knows neither", "; then stop all its consumers and start them again"),
-    ({"scenario": SKEW, "assignor": "sticky"}, "12 % would cross", "leading.max_skew=2"),
+    (
+        {"scenario": SKEW, "assignor": "sticky", "reference": LEAD},
+        "12 % would cross",
+        "shows it first); then leading.max_skew=2",
+    ),
     ({"scenario": SKEW}, "cannot be near for all", "leading.keep_copartitioned=never and leading.max_skew=2"),
     ({"scenario": NEAR}, "brokers serve from leaders only", "client.rack in its members and replica.selector.class="),
     ({"scenario": NEAR, "rack_aware_fetch": True}, "2 of 6 members fetch without a rack", "client.rack in its members"),
-    ({"scenario": NEAR_LEAD}, "range knows", "; then name orders in the agent's groups"),
     (
-        {"scenario": COPIES, "topic": "events", "groups": 3, "copying_dollars": 2.0},
+        {"scenario": NEAR_LEAD, "reference": NEAR},
+        "range knows",
+        "RackAwareReplicaSelector on the brokers of kafka; then name orders in the agent's groups",
+    ),
+    (
+        {"scenario": COPIES, "topic": "events", "groups": 3, "copying_dollars": 2.0, "reference": LEAD},
         "3 groups read it; fetching the copies costs $2.00",
         "raise events to replicas in 2 racks",
     ),
@@ -75,17 +95,23 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
         "too few members",
         "run the members of orders in rack-a 2, rack-b 4",
     ),
+    (
+        {"scenario": ELECT, "kind": "streams-classic", "assignor": "stream", "reference": STRATEGY},
+        "some racks lead more",
+        "client.rack and rack.aware.assignment.strategy=min_traffic in its instances (`samerack streams plan",
+    ),
 )
 
 
 @pytest.mark.parametrize(("fields", "reason", "advice"), CASES)
 def test_a_change_says_why_and_what_to_do(fields: dict[str, Any], reason: str, advice: str) -> None:
-    """Each cause has its advice, which names the settings."""
+    """Each cause has its advice, which names the settings, after what it comes on top of."""
     change = replace(CHANGE, **fields)
-    texts = TEXTS[change.scenario]
-    assert reason in texts.why(change)
-    assert advice in texts.cure(change, QUESTIONS)
-    assert texts.title
+    (found,) = to_json(replace(ANSWER, ranking=[change]))["ranking"]
+    assert reason in found["why"]
+    assert advice in found["do"]
+    assert found["do"].startswith("raise") == (change.scenario == COPIES)
+    assert TEXTS[change.scenario].title
 
 
 def shown(answer: WhatIf) -> str:

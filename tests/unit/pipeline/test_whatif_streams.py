@@ -9,6 +9,7 @@ import pytest
 from samerack.common.records import GroupState, MemberState, TopicState
 from samerack.pipeline.problem import StateError, group_of
 from samerack.pipeline.whatif_group import (
+    MOVE,
     NEAR,
     OPTIMAL,
     OWN,
@@ -80,6 +81,13 @@ def test_a_strategy_needs_the_rack_of_every_client() -> None:
     """Where members send no rack, the strategy is measured against a group in which they do."""
     seen = found(state(sends=False))
     assert (seen[STRATEGY].reference, seen[STRATEGY].before, seen[STRATEGY].reads.crossing) == (NEAR, 200, 0)
+
+
+def test_other_racks_do_not_bring_the_strategy() -> None:
+    """Found: `move` promised 140 bytes, 120 of them by `min_traffic`, which needs the rack of every client."""
+    members = tuple(one.model_copy(update={"rack": 0}) for one in state(sends=False).members)
+    seen = found(state(sends=False, members=members))
+    assert (seen[MOVE].before, seen[MOVE].reads.crossing, seen[MOVE].moves) == (60, 200, 0)
 
 
 def test_tasks_stay_whole() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 
 from samerack.common.records import LEADING, UNKNOWN, GroupState, TopicState
 from samerack.pipeline.problem import GroupProblem, group_of
-from samerack.pipeline.whatif_group import ELECT, LEAD, RACK, Questions, outcomes
-from samerack.pipeline.whatif_worlds import with_even_leaders, with_rack
+from samerack.pipeline.whatif_group import ELECT, LEAD, MOVE, RACK, Questions, outcomes
+from samerack.pipeline.whatif_worlds import placements, with_even_leaders, with_rack
 from tests.unit.pipeline.fleets import RACKS, states
 from tests.unit.pipeline.test_whatif_changes import found, group
 
@@ -76,7 +76,16 @@ def as_published(state: GroupState, world: GroupProblem) -> GroupState:
         topic.model_copy(update={"replicas": tuple(replicas(next(rows)) for _ in topic.owner)})
         for topic in sorted(state.topics, key=lambda topic: topic.name)
     ]
-    return state.model_copy(update={"topics": tuple(topics), "racks": problem.racks})
+    racks = dict(zip(problem.members, problem.member_rack.tolist(), strict=True))
+    members = tuple(one.model_copy(update={"rack": racks[one.id]}) for one in state.members)
+    known = {"racks": problem.racks, "broker_racks": len(world.broker_racks)}
+    return state.model_copy(update={"topics": tuple(topics), "members": members, **known})
+
+
+def read_in_the_best_of(state: GroupState, world: GroupProblem) -> float:
+    """What the agent would read across racks in the best even placement of the members in a world."""
+    there = (outcomes(as_published(state, one), Questions()) for one in placements(world, {}))
+    return min(next(one.reads.crossing for one in seen if one.scenario == LEAD) for seen in there)
 
 
 @given(states())
@@ -104,11 +113,16 @@ def test_a_third_rack_takes_a_third_of_the_leaders() -> None:
 
 
 @given(states())
-def test_a_new_rack_is_promised_what_the_agent_reads_then(state: GroupState) -> None:
-    """Members run evenly in all racks, at the best of such places: no worse than those by name."""
+def test_places_and_racks_are_promised_what_the_agent_reads_then(state: GroupState) -> None:
+    """The same as from a state of such a cluster, with members evenly in all racks at the best of such places."""
+    state = state.model_copy(update={"role": "", "assignor": "sticky"})
     seen = {one.scenario: one for one in outcomes(state, Questions(new_rack=NEW))}
+    if MOVE in seen:
+        assert seen[MOVE].reads.crossing == pytest.approx(read_in_the_best_of(state, group_of(state)))
     assert (RACK in seen) == bool(state.broker_racks)
-    assert seen[RACK].copying >= 0
+    world, copying = with_rack(group_of(state), NEW)
+    assert seen[RACK].copying == pytest.approx(copying.sum())
+    assert seen[RACK].reads.crossing == pytest.approx(read_in_the_best_of(state, world))
     counts = [int(part.split()[-1]) for part in seen[RACK].placed.split(", ")]
     assert sum(counts) == len(state.members)
     assert max(counts) <= -(-len(state.members) // (len(set(RACKS[: state.broker_racks])) + 1))
