@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
-from samerack.common.words import kind_of
-from samerack.settings.base import SCALARS, Names, Seconds, Section, refused
-
-_SCHEMA: Final = {"type": "object", "additionalProperties": {"type": SCALARS}}
-
-
-def _texts(value: object) -> object:
-    """Convert values such as `true` and 2 in YAML to text, because Spark takes only text."""
-    if not isinstance(value, Mapping):
-        raise refused(
-            f"is {kind_of(value)}; expected Spark's keys and values, e.g. pipeline.conf={{spark.driver.memory: 4g}}"
-        )
-    return {str(key): _text(str(key), item) for key, item in value.items()}
-
-
-def _text(key: str, value: object) -> str:
-    if value is None or isinstance(value, (Mapping, list)):
-        raise refused(f"{key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a string")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+from samerack.settings.base import KafkaTexts, Names, Seconds, Section
 
 
 class PipelineSettings(Section):
@@ -36,7 +17,7 @@ class PipelineSettings(Section):
         description="Spark master: `local[2]`, `spark://HOST:7077`, `k8s://...`, `yarn`. Empty: that of "
         "`spark-submit`, else `local[*]`.",
     )
-    conf: Annotated[dict[str, str], BeforeValidator(_texts), WithJsonSchema(_SCHEMA)] = Field(
+    conf: KafkaTexts = Field(
         default_factory=dict,
         description="Any Spark setting; overrides samerack's.",
         examples=[{"spark.driver.memory": "4g"}],

@@ -341,7 +341,7 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
         ({"traffic": {"replication": "maybe"}}, "traffic.replication: must be true or false, got 'maybe'"),
         ({"pipeline": {"states_topic": ""}}, "pipeline.states_topic: must not be empty, got ''"),
         ({"kafka": 5}, "kafka: must be a map, got a number"),
-        ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a string; expected Spark's keys and values, e.g. "),
+        ({"pipeline": {"conf": "x"}}, "pipeline.conf: must be a map, got a string"),
     ],
 )
 def test_a_wrong_type_is_reported_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
@@ -398,7 +398,7 @@ def test_servers_as_both_clients_read_them(servers: str) -> None:
         {"publishing": "{kafka: {sasl.password: hidden"},
         {"publishing": {"kafka": "{sasl.password: hidden"}},
         {"publishing": {"traffic_topic": "t", "states_topic": "t", "kafka": {"sasl.password": "hidden"}}},
-        {"pipeline": {"conf": {"spark.hadoop.fs.s3a.secret.key": ["hidden"]}}},
+        {"pipeline": {"conf": {"spark.hadoop.fs.s3a.secret.key": [["hidden"]]}}},
     ],
 )
 def test_no_refusal_shows_a_secret(flags: Mapping[str, Any]) -> None:
@@ -420,7 +420,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     [
         ({"kafka": {"sasl\ud800": None}}, "kafka.sasl?: has no value; expected a string"),
         ({"publishing": {"kafka": {"a\ud800": {}}}}, "publishing.kafka.a?: has keys of its own; expected a string"),
-        ({"pipeline": {"conf": {"a\ud800": None}}}, "pipeline.conf: a? has no value; expected a string"),
+        ({"pipeline": {"conf": {"a\ud800": None}}}, "pipeline.conf.a?: has no value; expected a string"),
         ({"\ud800": 1}, "settings: contains characters that UTF-8 cannot encode, got a string"),
         ({"web": {"\ud800": 1}}, "web: contains characters that UTF-8 cannot encode, got "),
         ({"policy": {"mode": "\ud800"}}, "policy.mode: contains characters that UTF-8 cannot encode, got "),
