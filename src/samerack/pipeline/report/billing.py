@@ -14,6 +14,7 @@ from samerack.common.patterns import pattern_of
 
 NOBODY: Final = ""
 """Owner of groups that no pattern fits."""
+_GIB: Final = 2**30
 _TAGS: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "owner")
 
 
@@ -36,10 +37,12 @@ def charges(daily: DataFrame, prices: PriceTable) -> DataFrame:
         prices: the prices that made the dollars.
     """
     month = F.trunc("day", "month")
+    unit = F.lit("GiB" if prices.bytes_per_gb == _GIB else "GB")
     quantity = F.col("crossing_bytes") / F.lit(float(prices.bytes_per_gb))
     columns: dict[str, Column] = {
         "BilledCost": F.col("dollars"),
         "BillingAccountId": F.col("cluster"),
+        "BillingAccountName": F.col("cluster"),
         "BillingCurrency": F.lit(prices.currency),
         "BillingPeriodEnd": F.add_months(month, 1).cast("timestamp"),
         "BillingPeriodStart": month.cast("timestamp"),
@@ -50,14 +53,14 @@ def charges(daily: DataFrame, prices: PriceTable) -> DataFrame:
         "ChargePeriodEnd": F.date_add("day", 1).cast("timestamp"),
         "ChargePeriodStart": F.col("day").cast("timestamp"),
         "ConsumedQuantity": quantity,
-        "ConsumedUnit": F.lit("GB"),
+        "ConsumedUnit": unit,
         "ContractedCost": F.col("dollars"),
         "EffectiveCost": F.col("dollars"),
         "InvoiceIssuerName": F.lit(prices.provider),
         "ListCost": F.col("dollars"),
         "ListUnitPrice": F.lit(prices.dollars_per_gb_sent + prices.dollars_per_gb_received),
         "PricingQuantity": quantity,
-        "PricingUnit": F.lit("GB"),
+        "PricingUnit": unit,
         "ProviderName": F.lit(prices.provider),
         "PublisherName": F.lit(prices.provider),
         "ResourceId": F.concat_ws("/", "cluster", "group"),
@@ -65,7 +68,7 @@ def charges(daily: DataFrame, prices: PriceTable) -> DataFrame:
         "ResourceType": F.lit("Kafka consumer group"),
         "ServiceCategory": F.lit("Networking"),
         "ServiceName": F.lit("Data transfer between zones"),
-        "SubAccountId": F.col("owner"),
+        "SubAccountId": F.nullif("owner", F.lit(NOBODY)),
         "Tags": F.to_json(F.struct(*_TAGS)),
     }
     return daily.where(F.col("dollars") > 0).select(*(column.alias(name) for name, column in columns.items()))
