@@ -116,6 +116,13 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
         "pipeline.image.repository is empty; name the pipeline's image there, or the agent's in image.repository",
     ),
     ({"pipeline": _PIPELINE}, "set config.pipeline.tables to an address in an object store, or pipeline.volume"),
+    (
+        {
+            "pipeline": {**_PIPELINE, "report": {"enabled": False}},
+            "config": {"pipeline": {"tables": "s3a://bucket", "conf": {"spark.driver.memory": "2g"}}},
+        },
+        "(2Gi) has no room beside Java's heap (spark.driver.memory: 2g); make it 3Gi or more",
+    ),
     ({"pipeline": _PIPELINE, "config": _TABLES}, "set pipeline.volume, or pipeline.report.enabled to false"),
     (
         {

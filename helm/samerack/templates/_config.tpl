@@ -28,6 +28,10 @@ own words in `config` always win. */}}
 {{- $_ := set $config "web" $web -}}
 {{- $events := dict "path" (printf "%s/events.db" (include "samerack.stateFolder" .)) -}}
 {{- $_ := set $config "events" (merge (dict) (get $config "events" | default dict) $events) -}}
+{{- if .Values.pipeline.enabled -}}
+{{- /* not all cores of a node, which Spark sees in a container that may use one */ -}}
+{{- $_ := set $config "pipeline" (merge (dict) (get $config "pipeline" | default dict) (dict "master" "local[2]")) -}}
+{{- end -}}
 {{- with include "samerack.volumeFolder" . -}}
 {{- $tables := dict "tables" (printf "%s/tables" .) -}}
 {{- $_ := set $config "pipeline" (merge (dict) (get $config "pipeline" | default dict) $tables) -}}

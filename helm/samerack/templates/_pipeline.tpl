@@ -13,6 +13,8 @@ metadata:
     {{- end }}
 spec:
   restartPolicy: {{ .restartPolicy }}
+  # a batch is completed, and with it the maintenance that may follow
+  terminationGracePeriodSeconds: 600
   serviceAccountName: {{ include "samerack.pipelineAccountName" .root }}
   automountServiceAccountToken: {{ $pipeline.automountServiceAccountToken }}
   enableServiceLinks: false

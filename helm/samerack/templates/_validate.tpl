@@ -98,6 +98,13 @@ and on monitoring stand with what they are about. */}}
 {{- if and $pipeline.report.enabled (not (include "samerack.volumeFolder" .)) -}}
 {{- fail "pipeline.report: there is nowhere to store its page; set pipeline.volume, or pipeline.report.enabled to false" -}}
 {{- end -}}
+{{- $heap := dig "pipeline" "conf" "spark.driver.memory" "" .Values.config | toString | regexFind "^[0-9]+g$" | trimSuffix "g" | int -}}
+{{- range $name := list "stream" "report" -}}
+{{- $limit := dig $name "resources" "limits" "memory" "" $pipeline | toString | regexFind "^[0-9]+Gi$" | trimSuffix "Gi" | int -}}
+{{- if and (dig $name "enabled" false $pipeline) $heap $limit (le $limit $heap) -}}
+{{- fail (printf "pipeline.%s.resources.limits.memory (%dGi) has no room beside Java's heap (spark.driver.memory: %dg); make it %dGi or more" $name $limit $heap (add $heap 1)) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $pipeline.serviceAccount.create (include "samerack.createsAccount" .) (eq (include "samerack.pipelineAccountName" .) (include "samerack.serviceAccountName" .)) -}}
 {{- fail "serviceAccount and pipeline.serviceAccount have the same name; set pipeline.serviceAccount.create to false to share one account, or give them two names" -}}
 {{- end -}}
