@@ -46,7 +46,7 @@ def test_all_commands_take_a_schema(
     rows = tables.read(spark, settings, "quarantine").limit(1).persist()
     before = tables.read(spark, settings, "quarantine").count()
     for _ in range(2):
-        with tables.transaction(spark, writer="test", number=1):
+        with tables.transaction(spark, writer="test", number=1, late_days=90):
             tables.append(rows, settings, "quarantine")
     assert tables.read(spark, settings, "quarantine").count() == before + 1
     with pytest.raises(SettingsError, match=r"pipeline\.checkpoint is empty.*\./spark_catalog\.fleet is a folder"):

@@ -78,7 +78,7 @@ def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, m
     def write() -> None:
         try:
             while not over.is_set() or len(written) < 3:
-                with tables.transaction(own, writer="stream", number=len(written)):
+                with tables.transaction(own, writer="stream", number=len(written), late_days=90):
                     tables.append(rows(own, TODAY, 1), settings, "traffic_by_minute")
                 written.append(1)
                 if len(written) == 2:

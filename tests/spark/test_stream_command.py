@@ -55,9 +55,9 @@ def test_topics_whose_timestamps_anybody_may_write_are_reported(bootstrap: str) 
             admin.create_topic(topic, [[1]], config=config)
     free, stamped, bounded = configs
     kafka = {"bootstrap.servers": bootstrap}
-    (warning,) = check_topics(kafka, PipelineSettings(traffic_topic=free, states_topic=stamped))
+    _, (warning,) = check_topics(kafka, PipelineSettings(traffic_topic=free, states_topic=stamped))
     assert f"topic {free} takes any timestamp" in warning
-    assert check_topics(kafka, PipelineSettings(traffic_topic=bounded, states_topic=stamped)) == []
+    assert check_topics(kafka, PipelineSettings(traffic_topic=bounded, states_topic=stamped))[1] == []
 
 
 def test_a_topic_that_is_left_out_is_read_when_it_comes(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_topic_that_is_left_out_is_read_when_it_comes(spark: SparkSession, boo
     with Admin(bootstrap) as admin:
         admin.create_topic(source.traffic, [[1]])
         kafka, settings = {"bootstrap.servers": bootstrap}, PipelineSettings.model_validate(source.flags())
-        assert [line for line in check_topics(kafka, settings) if f"topic {source.states} does not exist" in line]
+        assert [line for line in check_topics(kafka, settings)[1] if f"topic {source.states} does not exist" in line]
         read_to_the_end(spark, source, tmp_path)
         for topic in (source.states, f"{source.states}.more"):
             admin.create_topic(topic, [[1]])

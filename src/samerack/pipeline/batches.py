@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
@@ -18,16 +19,15 @@ from samerack.settings.pipeline import PipelineSettings
 
 _ROWS_OF_A_FILE: Final[Mapping[str, int]] = {SAMPLE: 200_000, STATE: 10_000, BAD: 10_000}
 """Files of up to some ten megabytes: not too small to read, and enough of them for a large batch to use all cores."""
-_AGAIN: Final = "samerack/again"
-"""The writer of records that were bad, and their batch's number is the version of the table that they are read from."""
-_BEGUN: Final = "samerack.again"
-"""The property of `quarantine` that has this number, until the records are in their tables and out of this one."""
+_AGAIN: Final = "samerack.again"
+"""The property of `quarantine` that names the writer of records that are good by now, until they are out of it."""
 
 
 def write(records: DataFrame, settings: PipelineSettings, *, writer: str, number: int) -> Mapping[str, int]:
     """Write a batch of parsed records, which are computed several times unless they are kept; return counts by sort."""
     counts = {row["sort"]: row["count"] for row in records.groupBy("sort").count().collect()}
-    with tables.transaction(records.sparkSession, writer=writer, number=number):
+    spark = records.sparkSession
+    with tables.transaction(spark, writer=writer, number=number, late_days=settings.late_days):
         if SAMPLE in counts:
             tables.append(_in_files(by_minute(records), counts[SAMPLE], SAMPLE), settings, "traffic_by_minute")
         if STATE in counts:
@@ -75,34 +75,36 @@ def again(spark: SparkSession, settings: PipelineSettings) -> tuple[int, int]:
     """
     tables.create(spark, settings)
     tables.check_checkpoint(spark, settings)
-    begun = tables.properties(spark, settings, "quarantine").get(_BEGUN)
-    counted = 0 if begun is None else _again(spark, settings, int(begun))
-    counted += _again(spark, settings, tables.version(spark, settings, "quarantine"))
+    judged = f"{tables.checkpoint(settings)}/again"
+    begun = tables.properties(spark, settings, "quarantine").get(_AGAIN)
+    counted = 0 if begun is None else _count(spark.read.parquet(judged), settings, begun)
+    # of a record that is longer only the beginning is there
+    whole = tables.read(spark, settings, "quarantine").where(F.length("raw") < KEPT_BYTES)
+    ours = F.col("topic").isin(settings.traffic_topic, settings.states_topic)
+    kept = whole.where(ours).select("topic", "partition", "offset", F.col("raw").alias("value"))
+    good = parsed(kept, settings).where(F.col("sort") != BAD).dropDuplicates(["sort", "key"]).drop("seen", "bad")
+    # judged once: where a kill is completed later, or with other settings, just these are counted and taken out
+    good.write.mode("overwrite").parquet(judged)
+    found = spark.read.parquet(judged)
+    if not found.isEmpty():
+        writer = f"samerack/again/{uuid4()}"
+        tables.set_property(spark, settings, "quarantine", _AGAIN, writer)
+        counted += _count(found, settings, writer)
     return counted, tables.read(spark, settings, "quarantine").count()
 
 
-def _again(spark: SparkSession, settings: PipelineSettings, version: int) -> int:
-    """Count the records of one version of the quarantine that are good, and delete them; returns how many."""
-    # of a record that is longer only the beginning is there
-    whole = tables.read(spark, settings, "quarantine", version=version).where(F.length("raw") < KEPT_BYTES)
-    ours = F.col("topic").isin(settings.traffic_topic, settings.states_topic)
-    kept = whole.where(ours).select("topic", "partition", "offset", F.col("raw").alias("value"))
-    good = parsed(kept, settings).where(F.col("sort") != BAD).dropDuplicates(["sort", "key"]).persist()
-    try:
-        if good.isEmpty():
-            return 0
-        tables.set_property(spark, settings, "quarantine", _BEGUN, str(version))
-        counts = write(good, settings, writer=_AGAIN, number=version)
-        topic = F.when(F.col("sort") == SAMPLE, settings.traffic_topic).otherwise(settings.states_topic)
-        found = good.select(topic.alias("topic"), "key").alias("good")
-        same = (F.col("kept.topic") == F.col("good.topic")) & (digest(F.col("kept.raw")) == F.col("good.key"))
+def _count(good: DataFrame, settings: PipelineSettings, writer: str) -> int:
+    """Write good records of the quarantine to their tables, and delete them there; returns how many."""
+    spark = good.sparkSession
+    counts = write(good, settings, writer=writer, number=0)
+    topic = F.when(F.col("sort") == SAMPLE, settings.traffic_topic).otherwise(settings.states_topic)
+    found = good.select(topic.alias("topic"), "key").alias("good")
+    same = (F.col("kept.topic") == F.col("good.topic")) & (digest(F.col("kept.raw")) == F.col("good.key"))
 
-        def delete() -> None:
-            table = tables.opened(spark, settings, "quarantine").alias("kept")
-            table.merge(found, same).whenMatchedDelete().execute()
+    def delete() -> None:
+        table = tables.opened(spark, settings, "quarantine").alias("kept")
+        table.merge(found, same).whenMatchedDelete().execute()
 
-        tables.patiently(delete)
-        tables.set_property(spark, settings, "quarantine", _BEGUN, None)
-        return sum(counts.values())
-    finally:
-        good.unpersist()
+    tables.patiently(delete)
+    tables.set_property(spark, settings, "quarantine", _AGAIN, None)
+    return sum(counts.values())

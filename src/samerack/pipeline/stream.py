@@ -37,6 +37,8 @@ _WAIT_SECONDS: Final = 0.2
 _HOUR: Final = 3600.0
 _DAY: Final = 86_400.0
 """Seconds from a stream's start to its first maintenance, and from one to the next."""
+_LEAP: Final = _HOUR / 2
+"""A clock may go back by this much between two batches: Spark drops what is an hour older than the latest."""
 _QUERY: Final = "sql.streaming.queryId"
 
 _SAME: Final = frozenset(
@@ -109,17 +111,30 @@ class Writer:
         *,
         report: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """Prepare; the settings say where the tables are, and `report` is called with each step of maintenance."""
         self._settings = settings
-        self._report, self._clock = report, clock
+        self._report, self._clock, self._wall_clock = report, clock, wall_clock
+        self._latest = 0.0
         self._maintained_from = clock() + _HOUR
         self._counts: dict[int, Mapping[str, int]] = {}
         self._has_taken = False
         """Whether the tables name this stream as the one that writes them."""
 
     def __call__(self, records: DataFrame, number: int) -> None:
-        """Write one batch."""
+        """Write one batch.
+
+        Raises:
+            AgentError: The clock went back, so that Spark may have dropped the batch's records; it is repeated later.
+        """
+        now = self._wall_clock()
+        if now < self._latest - _LEAP:
+            raise AgentError(
+                f"this machine's clock went back by {(self._latest - now) / 60:.0f} minutes, and Spark drops records "
+                "that it reads at such a time: correct the clock, and start again. Nothing is lost"
+            )
+        self._latest = max(self._latest, now)
         spark = records.sparkSession
         records = records.drop(*NEEDED_BEFORE).persist()
         try:
@@ -148,8 +163,12 @@ class Writer:
         return self._counts.pop(number, {})
 
 
-def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end: bool) -> StreamingQuery:
-    """Start the query at the checkpoint, or at the start of the topics; `to_the_end` stops it at their current end.
+def start(
+    spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end: bool, cluster: str = ""
+) -> StreamingQuery:
+    """Start the query at the checkpoint, or at the start of the topics.
+
+    `to_the_end` stops it at their current end, and `cluster` is the id of the Kafka cluster; "" if it has none.
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
@@ -163,6 +182,7 @@ def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end
     records = reader.option("failOnDataLoss", ours.lost_records == "stop").load()
     tables.create(spark, ours)
     tables.check_checkpoint(spark, ours)
+    tables.check_source(spark, ours, cluster)
     sink = once(parsed(records, ours)).writeStream.foreachBatch(writer).queryName("samerack")
     sink = sink.option("checkpointLocation", tables.checkpoint(ours))
     if to_the_end:
@@ -186,8 +206,9 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
                 progress = json.loads(known.json)  # what Spark said: PySpark 4.0 and 4.1 make no JSON of the offsets
                 if progress["batchId"] > shown:
                     shown = progress["batchId"]
+                    counts = writer.counts(shown)
                     if progress["numInputRows"]:
-                        show(_batch(progress, writer.counts(shown)))
+                        show(_batch(progress, counts))
             if ended:
                 return
             # the running batch is completed; one that starts meanwhile is repeated at the next start
@@ -228,7 +249,7 @@ def _offsets(topics: Mapping[str, Mapping[str, int]]) -> int:
 
 def _explained(error: Exception) -> AgentError:
     text = str(error)
-    if own := re.search(r"^common\.errors\.\w+: (.+)$", text, re.MULTILINE):
+    if own := re.search(rf"^{re.escape(AgentError.__module__)}\.\w+: (.+)$", text, re.MULTILINE):
         return AgentError(own[1])
     if "KafkaRecordToRowConverter" in text and "ArithmeticException" in text:
         return AgentError(
@@ -310,12 +331,13 @@ def without_secrets(kafka: Mapping[str, str]) -> Iterator[None]:
         raise AgentError(text) from None
 
 
-def check_topics(kafka: Mapping[str, str], settings: PipelineSettings) -> list[str]:
+def check_topics(kafka: Mapping[str, str], settings: PipelineSettings) -> tuple[str, list[str]]:
     """Check that a topic exists: Spark would wait for one without a word.
 
     Returns:
-        Warnings: one topic is missing, as agents may leave either out; or a topic accepts any timestamp from a
-        publisher, where brokers show that: Spark fails on an absurd timestamp, and again at every restart.
+        The cluster's id, "" if it has none, and warnings: one topic is missing, as agents may leave either out; or a
+        topic accepts any timestamp from a publisher, where brokers show that: Spark fails on an absurd timestamp, and
+        again at every restart.
 
     Raises:
         SettingsError: librdkafka refuses a setting.
@@ -328,11 +350,12 @@ def check_topics(kafka: Mapping[str, str], settings: PipelineSettings) -> list[s
     except (KafkaException, ValueError, TypeError) as error:
         raise SettingsError(f"kafka: {error}") from None
     try:
-        there = client.list_topics(timeout=_REQUEST_SECONDS).topics
+        found = client.list_topics(timeout=_REQUEST_SECONDS)
     except KafkaException as error:
         raise AgentError(
             f"no broker answers at {brokers} ({error.args[0].str()}): correct kafka.*, or start the broker"
         ) from None
+    there = found.topics
     missing = [topic for topic in wanted if topic not in there]
     if len(missing) == len(wanted):
         raise AgentError(
@@ -343,7 +366,8 @@ def check_topics(kafka: Mapping[str, str], settings: PipelineSettings) -> list[s
         f"topic {topic} does not exist at {brokers}, or may not be described: it is read as soon as it does"
         for topic in missing
     ]
-    return warnings + [
+    cluster: str | None = getattr(found, "cluster_id", None)  # its type says that it is always None
+    return cluster or "", warnings + [
         f"topic {topic} takes any timestamp from publishers, and an absurd one stops this stream: set "
         "message.timestamp.type=LogAppendTime on it"
         for topic in wanted

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -41,10 +41,17 @@ _CONFLICTS: Final = (
 """Delta's errors for the second of two concurrent writers; in Python they have no common base class."""
 _OWNER: Final = "samerack.stream"
 """The property of a table that names the stream which writes it."""
+_COUNTED: Final = ("traffic_by_minute", "group_states")
+"""Tables that have what was counted; without rows of the others nothing is missing from a report."""
+_WATERMARK: Final = re.compile(rb'"(?:batch|nextBatch)WatermarkMs":(\d+)')
+"""In the files of Spark's checkpoint."""
+_SOURCE: Final = "samerack.kafka"
+"""The property of `traffic_by_minute` that has the id of the Kafka cluster from which the stream reads."""
 _LATEST: Final = 200
 """Commits of a table that are searched for the stream's last one: maintenance adds a few for each day."""
 _NAME_THE_RIGHT_ONE: Final = (
-    "Set pipeline.checkpoint to the latest checkpoint of these tables, or start new tables in pipeline.tables"
+    "Set pipeline.checkpoint to the latest checkpoint of these tables, or start anew: with new tables "
+    "(pipeline.tables) and a new checkpoint"
 )
 _COMMENT: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
@@ -53,6 +60,7 @@ _NO_TABLE: Final = (
     *("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "is not a Delta table"),
     "TABLE_OR_VIEW_NOT_FOUND",
 )
+_NO_CONNECTOR: Final = ("ClassNotFoundException", "UnsupportedFileSystemException", "No FileSystem for scheme")
 _SCHEMA: Final = re.compile(r"\w+\.\w+")
 
 
@@ -110,10 +118,14 @@ class Checkpoint:
     Attributes:
         stream: the stream's id, which Spark gave it; empty where it cannot be read.
         planned: the number of the last batch whose records are decided; a start repeats it if it was not committed.
+        committed: the number of the last complete batch; -1 if there is none.
+        watermark: the time before which Spark drops what it reads, in milliseconds since 1970.
     """
 
     stream: str
     planned: int
+    committed: int
+    watermark: int
 
 
 def read_checkpoint(spark: SparkSession, settings: PipelineSettings) -> Checkpoint | None:
@@ -125,20 +137,30 @@ def read_checkpoint(spark: SparkSession, settings: PipelineSettings) -> Checkpoi
         return None
     stream = json.loads(lines[0]["value"])["id"] if lines else ""
     try:
-        planned = spark.read.format("binaryFile").load(f"{place}/offsets/*").select("path").collect()
+        files = (
+            spark.read.format("binaryFile").load(f"{place}/{{offsets,commits}}/*").select("path", "content").collect()
+        )
     except AnalysisException:
-        planned = []
-    numbers = [int(name) for row in planned if (name := row["path"].rpartition("/")[2]).isdecimal()]
-    return Checkpoint(stream=stream, planned=max(numbers, default=-1))
+        files = []
+    found = [(folder, int(name)) for row in files for folder, name in [row["path"].split("/")[-2:]] if name.isdecimal()]
+    marks = [int(mark) for row in files for mark in _WATERMARK.findall(row["content"])]
+    return Checkpoint(
+        stream=stream,
+        planned=max((number for folder, number in found if folder == "offsets"), default=-1),
+        committed=max((number for folder, number in found if folder == "commits"), default=-1),
+        watermark=max(marks, default=0),
+    )
 
 
 def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
     """Check that what the stream is going to write is neither in the tables already nor taken for that.
 
     Raises:
-        AgentError: A table has rows, and there is no checkpoint: the stream would count everything again. Another
-            stream writes the tables. Or the checkpoint is from before the last batch in a table: Delta would skip the
-            next batches, whatever they have, as it knows their numbers.
+        AgentError: A table has rows, and there is no checkpoint: the stream would count everything again. There is one
+            of a stream that had other tables. Another stream writes the tables. The checkpoint is from before the last
+            batch in a table: Delta would skip the next batches, whatever they have, as it knows their numbers. The last
+            batch was written in part, with another bound for late records. Or the clock was ahead of today's: Spark
+            would drop what it reads until then.
     """
     found = read_checkpoint(spark, settings)
     if found is None:
@@ -148,15 +170,50 @@ def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
                 f"records in Kafka would count twice. {_NAME_THE_RIGHT_ONE}"
             )
         return
+    if found.watermark > time.time() * 1000:
+        until = datetime.fromtimestamp(found.watermark / 1000, UTC)
+        raise AgentError(
+            f"the checkpoint at {checkpoint(settings)} has read records at {until:%Y-%m-%d %H:%M} UTC, which is in the "
+            "future: Spark would drop what comes until then. Correct this machine's clock, or start again after that"
+        )
     for name in TABLES:
-        _check_owner(settings, name, _owner(spark, settings, name), found.stream)
-        last = _last_batch(spark, settings, name, found.stream)
+        place, owner = location(settings, name), _owner(spark, settings, name)
+        _check_owner(settings, name, owner, found.stream)
+        if name in _COUNTED and not owner and found.committed >= 0 and read(spark, settings, name).isEmpty():
+            raise AgentError(
+                f"{place} is new, and the checkpoint at {checkpoint(settings)} is of a stream that has written "
+                f"{found.committed + 1} batches elsewhere: their records would be missing. {_NAME_THE_RIGHT_ONE}"
+            )
+        last, late_days = _last_batch(spark, settings, name, found.stream)
         if last > found.planned:
             raise AgentError(
-                f"the checkpoint at {checkpoint(settings)} ends with batch {found.planned}, and "
-                f"{location(settings, name)} has batch {last} of the same stream: the checkpoint is older than the "
-                f"table, and the next records would be lost. {_NAME_THE_RIGHT_ONE}"
+                f"the checkpoint at {checkpoint(settings)} ends with batch {found.planned}, and {place} has batch "
+                f"{last} of the same stream: the checkpoint is older than the table, and the next records would be "
+                f"lost. {_NAME_THE_RIGHT_ONE}"
             )
+        if last > found.committed and late_days != str(settings.late_days):
+            raise AgentError(
+                f"{place} has batch {last}, which is not complete, by pipeline.late_days: {late_days}. By another "
+                "number its records could be lost or count twice: start once more with this one"
+            )
+
+
+def check_source(spark: SparkSession, settings: PipelineSettings, cluster: str) -> None:
+    """Check that the checkpoint has offsets of this Kafka cluster, and keep its id with the tables; "" is unknown.
+
+    Raises:
+        AgentError: It has those of another one: records would be lost or count twice.
+    """
+    known = properties(spark, settings, "traffic_by_minute").get(_SOURCE, "")
+    if cluster in ("", known):
+        return
+    if known and read_checkpoint(spark, settings) is not None:
+        raise AgentError(
+            f"the checkpoint at {checkpoint(settings)} has offsets of the Kafka cluster {known}, and this one is "
+            f"{cluster}: records would be lost or count twice. Name the right one in kafka.bootstrap.servers, or start "
+            "anew: with new tables (pipeline.tables) and a new checkpoint"
+        )
+    set_property(spark, settings, "traffic_by_minute", _SOURCE, cluster)
 
 
 def take(spark: SparkSession, settings: PipelineSettings, stream: str) -> None:
@@ -217,11 +274,12 @@ def _check_owner(settings: PipelineSettings, name: str, owner: str, stream: str)
         )
 
 
-def _last_batch(spark: SparkSession, settings: PipelineSettings, name: str, stream: str) -> int:
-    """Return the number of the stream's last batch in a table; -1 if its latest history has none."""
+def _last_batch(spark: SparkSession, settings: PipelineSettings, name: str, stream: str) -> tuple[int, str]:
+    """Return the number of the stream's last batch in a table, -1 if its latest history has none, and its late_days."""
+    of = writer_of(stream)
     history = opened(spark, settings, name).history(_LATEST).select("userMetadata").collect()
-    batches = (str(row["userMetadata"]).rpartition("/") for row in history)
-    return next((int(number) for writer, _, number in batches if writer == writer_of(stream)), -1)
+    batches = (str(row["userMetadata"]).split() for row in history)
+    return next((int(batch[1]), batch[2]) for batch in (*batches, [of, "-1", ""]) if batch[0] == of)
 
 
 def writer_of(stream: str) -> str:
@@ -278,14 +336,15 @@ def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaT
 
 
 @contextmanager
-def transaction(spark: SparkSession, *, writer: str, number: int) -> Iterator[None]:
+def transaction(spark: SparkSession, *, writer: str, number: int, late_days: int) -> Iterator[None]:
     """Within the block, Delta skips a write to a table if this writer has already made the write of this number.
 
-    A block may write to each table only once: Delta takes a second write for a repetition.
+    A block may write to each table only once: Delta takes a second write for a repetition. The commits also say by
+    which `pipeline.late_days` the records were judged.
     """
     spark.conf.set(_WRITER, writer)
     spark.conf.set(_NUMBER, str(number))
-    spark.conf.set(_COMMENT, f"{writer}/{number}")
+    spark.conf.set(_COMMENT, f"{writer} {number} {late_days}")
     try:
         yield
     finally:
@@ -344,6 +403,11 @@ def _explained(settings: PipelineSettings, name: str, done: str) -> Iterator[Non
             ) from None
         raise AgentError(f"{place} cannot be {done}: {first_line(error)}") from None
     except (PySparkException, Py4JJavaError) as error:
+        if any(words in str(error) for words in _NO_CONNECTOR):
+            raise AgentError(
+                f"{place} cannot be {done}: Spark has no connector for this address ({first_line(error)}); add its "
+                "jars, as docs/image.md shows"
+            ) from None
         raise AgentError(
             f"{place} cannot be {done}: {first_line(error)}; is pipeline.tables right, and may this user write there?"
         ) from None

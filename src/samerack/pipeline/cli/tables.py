@@ -50,7 +50,8 @@ def stream(
 
     settings = settings_from(config, bootstrap, assignments)
     stream.source_options(settings.kafka)  # an error in the settings is reported before Java starts
-    for warning in stream.check_topics(settings.kafka, settings.pipeline):
+    cluster, warnings = stream.check_topics(settings.kafka, settings.pipeline)
+    for warning in warnings:
         typer.echo(warning, err=True)
     stop = Event()
     with session.opened(settings.pipeline, name="stream") as spark, stream.without_secrets(settings.kafka):
@@ -69,7 +70,7 @@ def stream(
             counted, left = batches.again(spark, settings.pipeline)
             typer.echo(f"quarantine: {counted:,} records are good now and count, {left:,} rows stay", err=True)
         writer = stream.Writer(settings.pipeline, report=partial(typer.echo, err=True))
-        query = stream.start(spark, settings, writer, to_the_end=once)
+        query = stream.start(spark, settings, writer, to_the_end=once, cluster=cluster)
         where = f"{settings.kafka['bootstrap.servers']} -> {settings.pipeline.tables}"
         typer.echo(f"reading {where}; Ctrl-C ends after the batch that runs", err=True)
         stream.follow(query, writer, stop, _show_json if as_json else _show)
