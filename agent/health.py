@@ -52,7 +52,7 @@ class Health:
         troubles, left = self._troubles(), {leader.group: leader.operators.left for leader in parts.led.values()}
         full = self._full()
         for status in parts.metrics.board.all():
-            trouble = troubles.get(status.group, "")
+            trouble = troubles.get(status.group) or status.why
             if status.group not in self._named:
                 continue  # a pattern may match what nobody leads, such as a tool's group
             if status.role == OBSERVING and (status.group in full or (trouble and trouble == left.get(status.group))):

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -32,6 +33,11 @@ from samerack.events.rebalances import LedPlan, Rebalances
 from samerack.planning.members import members_of_view, placed
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.settings.all_settings import Settings
+
+_FENCED_CURE: Final = (
+    "agents with the same instance id need the same election.group; otherwise stop one of them or give them different "
+    "leading.instance_id"
+)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -104,6 +110,8 @@ class GroupReporter:
         """Return why the agent does not lead the group; empty if it does, or just waits for consumers or its turn."""
         if role in (OBSERVING, OUTSIDE):
             return self.trouble
+        if role == FENCED:
+            return f"{RULES[Cause.FENCED].symptom}; {_FENCED_CURE}"
         return (role == WAITING and self._waits_for) or (self.never_evicts() if role in (WAITING, FOLLOWING) else "")
 
     # what goes wrong
@@ -154,13 +162,8 @@ class GroupReporter:
         self.become(FENCED)
         self.metrics.backed_off(self.group, Cause.FENCED)
         cause = RULES[Cause.FENCED].symptom
-        self.events.add("back-off", self.group, action="fenced", reason=cause)
-        self.log.error(
-            "fenced",
-            cause=cause,
-            cure="agents with the same instance id need the same election.group; otherwise stop one of them or give "
-            "them different leading.instance_id",
-        )
+        self.events.add("back-off", self.group, action="fenced", reason=cause, detail=_FENCED_CURE)
+        self.log.error("fenced", cause=cause, cure=_FENCED_CURE)
 
     # what is done
 

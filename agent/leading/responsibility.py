@@ -21,7 +21,7 @@ from samerack.agent.group_status import INSIDE, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.policy.back_off import BackOffState, backed_off
-from samerack.agent.policy.back_off_causes import Cause
+from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
@@ -131,11 +131,13 @@ class Responsibility:
         """Return whether to take the membership again in this election: no other agent has it.
 
         Brokers that lost the latest state of a group fence its member too, and may then keep its former id for longer
-        than its session. `is_free`: the group has no member with the agent's instance id.
+        than its session. `is_free`: the group has no member with the agent's instance id. One that is soon fenced again
+        has met an agent of another election, which is as sure as it is.
         """
         if self._pauses.is_out(self._clock()):
             return False
-        return is_free or self._leadership.is_surely_active(self._name)
+        is_first = self._pauses.seconds(Cause.FENCED) <= RULES[Cause.FENCED].first_seconds
+        return is_free or (is_first and self._leadership.is_surely_active(self._name))
 
     # outside, until there are consumers
 

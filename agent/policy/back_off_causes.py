@@ -71,8 +71,8 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             symptom="another agent with this instance id has taken over the membership",
             first_seconds=10,
             max_seconds=600,
-            return_when="no member has the instance id any more, or the election still holds; a new election ends the "
-            "pause",
+            return_when="no member has the instance id any more, or, the first time, the election still holds; a new "
+            "election ends the pause",
         ),
         Cause.CONVERTED: Rule(
             symptom="the group has no classic leader any more: a member with the new protocol (KIP-848) converted it",

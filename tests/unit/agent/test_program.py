@@ -122,9 +122,10 @@ def test_readiness_asks_for_polls_and_roles(agent: ClusterAgent, monkeypatch: py
     assert agent.health.unready() == {"group payments": "observing"}
     agent.parts.metrics.board.publish(GroupStatus(group="payments", role="standby"))
     assert agent.health.unready() == {}
-    agent.parts.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
+    agent.parts.metrics.board.publish(GroupStatus(group="orders", role="fenced", why="two of them"))
     agent.parts.watch.last_poll_at = time.monotonic() - 31
-    assert agent.health.unready() == {"watch": "no poll of the cluster in the last 30 s", "group orders": "fenced"}
+    waits = "no poll of the cluster in the last 30 s"
+    assert agent.health.unready() == {"watch": waits, "group orders": "fenced: two of them"}
 
 
 def test_publishing_that_no_broker_accepts_is_not_ready(agent: ClusterAgent, monkeypatch: pytest.MonkeyPatch) -> None:

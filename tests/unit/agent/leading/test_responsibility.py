@@ -173,12 +173,38 @@ def test_one_that_was_fenced_returns_as_the_election_holds(views: list[GroupView
     assert _Fenced(_Elected()).returns_after(60, *views)
 
 
+def test_two_elections_with_one_instance_id_do_not_fence_each_other_for_ever() -> None:
+    """Both agents are sure of their own election: one that is fenced again waits for the place, or an election."""
+    leadership = _Elected()
+    fenced = _Fenced(leadership)
+    assert fenced.returns_after(60, group(OWN, CONSUMER))
+    fenced.fence()
+    assert not fenced.returns_after(7200, group(OWN, CONSUMER))
+    assert not fenced.returns_after(7200)
+    assert fenced.returns_after(60, group(OWN, CONSUMER), group(CONSUMER))
+    fenced.fence()
+    leadership.term += 1
+    assert fenced.responsibility.is_active()
+
+
+def test_a_fenced_agent_says_what_to_correct() -> None:
+    """The metric `samerack_group_reason`, the page and `/readyz` have the cure, and the event too."""
+    fenced = _Fenced(_Elected())
+    (status,) = fenced.reporter.metrics.board.all()
+    assert "leading.instance_id" in status.why
+    (event,) = fenced.reporter.events.latest(kinds=["back-off"])
+    assert "leading.instance_id" in event.detail
+    assert fenced.returns_after(60, group(CONSUMER))
+    (status,) = fenced.reporter.metrics.board.all()
+    assert (status.role, status.why) == (OUTSIDE, "")
+
+
 def test_the_pauses_become_longer() -> None:
-    """Two agents of two elections with one instance id take the membership from each other ever more rarely."""
+    """Agents with one instance id that come and go take the membership from each other ever more rarely."""
     fenced = _Fenced(_Elected())
     pauses = []
     for _ in range(8):
-        pauses.append(fenced.returns_after(10_000, group(OWN, CONSUMER)))
+        pauses.append(fenced.returns_after(10_000, group(CONSUMER)))
         fenced.fence()
     assert pauses == pytest.approx([10, 20, 40, 80, 160, 320, 600, 600], abs=1)
 

@@ -16,9 +16,11 @@ from unittest import mock
 import pytest
 from hypothesis import settings
 
+from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.supervisor.line import HAND_OVER_SECONDS
+from samerack.election.leadership_state import LeadershipState
 from tests.simulator import broker, leadership
-from tests.simulator.agent import simulated
+from tests.simulator.agent import settings_of, simulated
 from tests.simulator.deploys import restarts_until_led
 from tests.simulator.desk import play
 from tests.simulator.group import AGENTS, State
@@ -219,6 +221,25 @@ def test_an_agent_whose_successor_ends_too_waits_for_nobody() -> None:
 
 
 # groups that need nothing
+
+
+def test_agents_of_two_elections_with_one_instance_id_do_not_fence_each_other_for_ever() -> None:
+    """Each is sure of its own election and takes the membership back once; then it stays where it is."""
+    with (
+        mock.patch.object(LeadershipState, "is_surely_active", return_value=True),
+        mock.patch.object(GroupReporter, "is_fenced", autospec=True, side_effect=GroupReporter.is_fenced) as fenced,
+        _world(agents=2, strangers=True) as world,
+    ):
+        for agent in world.agents:
+            agent.instance_id, agent.settings = "samerack", settings_of("samerack", "patient")
+        world.start_agent(0)
+        for rack in RACKS:
+            world.join("java", rack)
+        world.settle()
+        world.start_agent(1)
+        world.wait(180_000)
+        first, second = (agent.leader and agent.leader.reporter for agent in world.agents)
+        assert [one.args[0] for one in fenced.call_args_list] == [first, second, first]
 
 
 def test_a_group_that_needs_nothing_is_described_every_five_seconds() -> None:
