@@ -45,6 +45,7 @@ class Guest:
         self._back_off: dict[int, str] = {}
         self._evicted: dict[str, str] = {}  # the agent that asked for it, by member id
         self._ended: dict[str, int] = {}  # when an agent's eviction first ended a client
+        self.kept_out: list[str] = []  # clients that were refused only because an agent does not offer their protocol
 
     # what is observed
 
@@ -101,8 +102,22 @@ class Guest:
                 return
 
     def refused(self, request: Join, group: Group) -> None:
-        """A JoinGroup shares no protocol with the group."""
-        if request.client_id == AGENTS or self._consumers(group) or self._alone_since is None:
+        """A JoinGroup shares no protocol with the group.
+
+        A known exception: consumers have been restarted with an assignor that agents do not offer beside the former
+        one, and now without the former one. Brokers show only the chosen protocol; docs/upgrading.md has what to do.
+        """
+        if request.client_id == AGENTS:
+            return
+        if self._consumers(group):
+            own = self._without_agents(group)
+            if own.supports(request.protocol_type, request.protocols):
+                self.kept_out.append(request.client_id)
+                shared = own.common().intersection(name for name, _ in request.protocols)
+                if shared.intersection(*(agent.settings.leading.protocols for agent in self._world.agents)):
+                    self._fail("RefusedForAgent", f"{request.client_id} offers {sorted(shared)}, as agents could")
+            return
+        if self._alone_since is None:
             return
         if self._world.timeline.now - max(self._alone_since, self._excused_until()) > ALONE_MS:
             self._fail("RefusedForAgent", f"{request.client_id} is refused because an agent is in the group")
@@ -114,9 +129,7 @@ class Guest:
         limit = self._world.coordinator.record_limit
         if leader is None or leader.client_id != AGENTS or not consumers or limit is None:
             return
-        own = replace(group, members=Table(), leader=consumers[0].id)
-        for one in consumers:
-            own.members.put(copy(one))
+        own = replace(self._without_agents(group), leader=consumers[0].id)
         kind = next((one.kind for one in self._world.consumers if one.member_id == own.leader), KINDS["java"])
         joined = Joined(protocol=group.protocol, generation=group.generation, members=own.as_answered())
         plan = assign(joined, self._world.place, kind)
@@ -223,6 +236,13 @@ class Guest:
         """Whether a running consumer is in the group, and not only one whose session has to expire."""
         living = {one.member_id for one in self._world.consumers if one.host.alive and one.member_id}
         return any(one.id in living for one in self._consumers(self._world.coordinator.group))
+
+    def _without_agents(self, group: Group) -> Group:
+        """The group with copies of its consumers only."""
+        own = replace(group, members=Table())
+        for one in self._consumers(group):
+            own.members.put(copy(one))
+        return own
 
     @staticmethod
     def _consumers(group: Group | None) -> list[GroupMember]:

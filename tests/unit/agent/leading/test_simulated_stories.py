@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -16,11 +17,14 @@ from unittest import mock
 import pytest
 from hypothesis import settings
 
+from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.policy.requests import Wish
 from samerack.agent.supervisor.line import HAND_OVER_SECONDS
 from samerack.election.leadership_state import LeadershipState
 from tests.simulator import broker, leadership
 from tests.simulator.agent import settings_of, simulated
+from tests.simulator.consumers import KINDS, Consumer
 from tests.simulator.deploys import restarts_until_led
 from tests.simulator.desk import play
 from tests.simulator.group import AGENTS, State
@@ -29,7 +33,7 @@ from tests.simulator.place import RACKS
 from tests.simulator.plants import PLANTS
 from tests.simulator.scenarios import SCENARIOS
 from tests.simulator.story import play_story
-from tests.simulator.world import Setting, World
+from tests.simulator.world import FOREIGN, TOPIC, Setting, World
 
 _DATA: Final = Path(__file__).parents[3] / "data" / "coordinator"
 STORIES = max(8, settings().max_examples // 4)
@@ -240,6 +244,42 @@ def test_agents_of_two_elections_with_one_instance_id_do_not_fence_each_other_fo
         world.wait(180_000)
         first, second = (agent.leader and agent.leader.reporter for agent in world.agents)
         assert [one.args[0] for one in fenced.call_args_list] == [first, second, first]
+
+
+def _changes_to_foreign_assignor(*, leaves: bool) -> list[str]:
+    """Two bounces from `range` to an assignor that agents do not offer; return whom brokers refuse for the agent."""
+    with _world(initial_delay_ms=3000) as world:
+        world.start_agent(0)
+        world.wait(3000)
+        agent = world.agents[0]
+        assert agent.leader is not None
+        assert agent.process is not None
+        ask: Any = partial(agent.leader.operators.ask, seconds=None, by="", why="")
+        for protocols in (("range",), (FOREIGN, "range"), (FOREIGN,)):
+            if leaves and len(protocols) > 1:
+                agent.process.host.do(partial(ask, Wish.LEAVE))
+            for number, rack in enumerate(RACKS):
+                for former in world.consumers[number : number + 1]:
+                    former.leave()
+                    world.wait(3000)
+                one = Consumer(world, f"java-{rack}", KINDS["java"], rack=rack, topics=(TOPIC,), protocols=protocols)
+                world.consumers[number : number + 1] = [one]
+                one.start()
+                world.wait(6000)
+        agent.process.host.do(partial(ask, None))
+        world.wait(20_000)
+        assert agent.leader.reporter.role == OBSERVING
+        assert {one.name for one in world.consumers if one.failure} == set(world.invariants.guest.kept_out)
+        return world.invariants.guest.kept_out
+
+
+def test_a_group_that_the_agent_has_left_changes_to_an_assignor_that_the_agent_does_not_offer() -> None:
+    """`samerack leave` before the first bounce: else brokers refuse members that have only the new assignor.
+
+    Nobody can see the new one while the agent is a member: brokers show the protocol that all members have.
+    """
+    assert _changes_to_foreign_assignor(leaves=True) == []
+    assert _changes_to_foreign_assignor(leaves=False)
 
 
 def test_a_group_that_needs_nothing_is_described_every_five_seconds() -> None:
