@@ -12,9 +12,7 @@ from typing import Final
 
 import samerack
 from samerack.agent.leading.takeover_attempt import TRANSITIONS
-from samerack.agent.policy import EXEMPT, REFUSALS, TRIGGERS
 from samerack.assignors.consumer.registry import ASSIGNORS
-from samerack.cluster.racks import SOURCES
 from tests import promises
 from tests.docs import pages
 
@@ -44,30 +42,6 @@ def _assignors_of_plugins() -> str:
             for one in ASSIGNORS.values()
             if one.for_members
         ),
-    )
-
-
-def _sources_of_racks() -> str:
-    return _table(
-        {"source in `samerack_member_racks`": "---", "where the rack comes from": "---"},
-        ((f"`{name}`", source.text) for name, source in SOURCES.items()),
-    )
-
-
-def _triggers() -> str:
-    return _table(
-        {"reason": "---", "meaning": "---", "budget": "---"},
-        (
-            (f"`{reason.value}`", trigger.meaning, "exempt" if reason in EXEMPT else "one each")
-            for reason, trigger in TRIGGERS.items()
-        ),
-    )
-
-
-def _refusals() -> str:
-    return _table(
-        {"reason": "---", "meaning": "---"},
-        ((f"`{reason.value}`", refusal.meaning) for reason, refusal in REFUSALS.items()),
     )
 
 
@@ -105,10 +79,7 @@ def _parameters(found: Callable[..., object]) -> str:
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "assignors-of-plugins": _assignors_of_plugins,
     "reference": _reference,
-    "refusals": _refusals,
-    "sources-of-racks": _sources_of_racks,
     "takeover-steps": _takeover_steps,
-    "triggers-and-budget": _triggers,
 }
 """Each table by the name in its mark."""
 

@@ -1,6 +1,7 @@
-"""The causes for which the agent backs off from a group, and one rule for each: what it sees, and how long it pauses.
+"""The causes for which the agent backs off from a group, and one rule for each: how long it pauses, and its text.
 
-`agent.policy.back_off` applies the rules. `docs/operating.md` shows them as a table; a test compares the two.
+`agent.policy.back_off` applies the rules. The table in docs/operating.md also says what the agent sees, and what has to
+be true before it returns; a test compares causes and pauses.
 """
 
 from __future__ import annotations
@@ -53,16 +54,14 @@ class Rule:
     """The rule of one cause.
 
     Attributes:
-        symptom: what the agent sees.
         first_seconds: the first pause.
         max_seconds: the longest pause; each is twice the one before it.
-        return_when: the condition for a return besides the end of the pause; empty if the agent just tries again.
+        symptom: what the agent sees; empty where every back-off has its own text.
     """
 
-    symptom: str
     first_seconds: float
     max_seconds: float
-    return_when: str = ""
+    symptom: str = ""
 
 
 RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
@@ -71,61 +70,28 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             symptom="another agent with this instance id has taken over the membership",
             first_seconds=10,
             max_seconds=600,
-            return_when="no member has the instance id any more, or, the first time, the election still holds; a new "
-            "election ends the pause",
         ),
         Cause.CONVERTED: Rule(
             symptom="the group has no classic leader any more: a member with the new protocol (KIP-848) converted it",
             first_seconds=5,
             max_seconds=600,
-            return_when="the brokers call the group classic",
         ),
-        Cause.FOREIGN_AGENT: Rule(
-            symptom="another member without topics leads, under another instance id",
-            first_seconds=5,
-            max_seconds=600,
-            return_when="it is no longer a member",
-        ),
+        Cause.FOREIGN_AGENT: Rule(first_seconds=5, max_seconds=600),
         Cause.EVICTED: Rule(
             symptom=f"the membership was lost {MAX_LOST} times in {LOST_SECONDS / 60:g} minutes, while the agent ran",
             first_seconds=60,
             max_seconds=3600,
         ),
-        Cause.NOT_ALLOWED: Rule(
-            symptom="the brokers do not allow the agent in the group, or to see its topics",
-            first_seconds=2,
-            max_seconds=60,
-            return_when="the agent may see the group's topics",
-        ),
+        Cause.NOT_ALLOWED: Rule(first_seconds=2, max_seconds=60),
         Cause.NO_SHARED_PROTOCOL: Rule(
             symptom="the group's members share no protocol name with `leading.protocols`",
             first_seconds=10,
             max_seconds=600,
         ),
-        Cause.UNREADABLE: Rule(
-            symptom="the subscription of a member cannot be read",
-            first_seconds=5,
-            max_seconds=600,
-            return_when="every subscription can be read",
-        ),
-        Cause.TOPICS_UNKNOWN: Rule(
-            symptom="topics of the group could not be described within `leading.deadline_seconds`",
-            first_seconds=2,
-            max_seconds=60,
-            return_when="the group's topics have been described",
-        ),
-        Cause.STARVED: Rule(
-            symptom="a plan would give a member nothing although there are enough partitions",
-            first_seconds=60,
-            max_seconds=3600,
-        ),
-        Cause.RECORD_TOO_LARGE: Rule(
-            symptom="the group's record with a plan would be larger than `max.message.bytes` of `__consumer_offsets`, "
-            "or SyncGroup failed twice in a row with the unknown error that brokers then send (KAFKA-3590)",
-            first_seconds=60,
-            max_seconds=3600,
-            return_when="the group's record has room for the agent",
-        ),
+        Cause.UNREADABLE: Rule(first_seconds=5, max_seconds=600),
+        Cause.TOPICS_UNKNOWN: Rule(first_seconds=2, max_seconds=60),
+        Cause.STARVED: Rule(first_seconds=60, max_seconds=3600),
+        Cause.RECORD_TOO_LARGE: Rule(first_seconds=60, max_seconds=3600),
         Cause.PLANS_FAILED: Rule(
             symptom=f"no plan passes the check, or {MAX_FAILED} plans in a row were the fall-back's",
             first_seconds=60,
@@ -137,30 +103,10 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             first_seconds=60,
             max_seconds=3600,
         ),
-        Cause.GIVEN_PARTITIONS: Rule(
-            symptom="the group's leader keeps giving partitions to the agent",
-            first_seconds=600,
-            max_seconds=3600,
-        ),
-        Cause.UNSOUND_LEADER: Rule(
-            symptom="the group's leader uses an assignor that gives partitions to members without topics (kafkajs's)",
-            first_seconds=2,
-            max_seconds=10,
-            return_when="all consumers have stopped and are starting again",
-        ),
-        Cause.GIFT: Rule(
-            symptom="the group's leader gave partitions to the agent with a protocol whose usual assignors do not, or "
-            "counts the agent in the members' shares (@platformatic/kafka's)",
-            first_seconds=2,
-            max_seconds=10,
-            return_when="all consumers have stopped and are starting again",
-        ),
-        Cause.EVICTION_FATAL: Rule(
-            symptom="members that the agent evicted did not rejoin, because a JoinGroup error is fatal to some clients "
-            "(samsa, kafka_ex); it does not leave, but evicts nobody in the group until `samerack resume`",
-            first_seconds=0,
-            max_seconds=0,
-        ),
+        Cause.GIVEN_PARTITIONS: Rule(first_seconds=600, max_seconds=3600),
+        Cause.UNSOUND_LEADER: Rule(first_seconds=2, max_seconds=10),
+        Cause.GIFT: Rule(first_seconds=2, max_seconds=10),
+        Cause.EVICTION_FATAL: Rule(first_seconds=0, max_seconds=0),
         Cause.NO_PLACE: Rule(
             symptom="the group's leader may give partitions to the agent in any position",
             first_seconds=600,
@@ -177,7 +123,6 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             "`group.max.size`",
             first_seconds=60,
             max_seconds=3600,
-            return_when="there is room again, also counting consumers that may just be restarting",
         ),
     }
 )

@@ -114,43 +114,19 @@ def _by_network(host: str, networks: tuple[tuple[str, str], ...]) -> str | None:
     return max(holding, key=lambda entry: entry[0].prefixlen)[1] if holding else None
 
 
-class RackSource(NamedTuple):
-    """A function that returns the rack of a member, if it knows it; and the text for the table in docs/racks.md."""
-
-    find: Callable[[_Lookup], str | None]
-    text: str
-
-
-SOURCES: Final[Mapping[Source, RackSource]] = {
-    "subscription": RackSource(
-        lambda member: member.rack_id or None,
-        "`RackId` in the member's subscription",
+SOURCES: Final[Mapping[Source, Callable[[_Lookup], str | None]]] = {
+    "subscription": lambda member: member.rack_id or None,
+    "agent": lambda member: (member.hosts.agents(member.client_host) or None) if member.client_host else None,
+    "client-tag": _by_client_tag,
+    "client-id": lambda member: first_match(member.settings.client_ids, member.client_id),
+    "client-convention": lambda member: _zone_in(member.client_id, member.settings.client_conventions),
+    "network": lambda member: (
+        _by_network(member.client_host, tuple(member.settings.networks.items())) if member.client_host else None
     ),
-    "agent": RackSource(
-        lambda member: (member.hosts.agents(member.client_host) or None) if member.client_host else None,
-        "an agent that runs beside the member and reports its host's addresses and its rack to the other agents",
-    ),
-    "client-tag": RackSource(_by_client_tag, "`racks.client_tags`: the client tags of a Kafka Streams member"),
-    "client-id": RackSource(
-        lambda member: first_match(member.settings.client_ids, member.client_id),
-        "`racks.client_ids`: the member's client id",
-    ),
-    "client-convention": RackSource(
-        lambda member: _zone_in(member.client_id, member.settings.client_conventions),
-        "`racks.client_conventions`: a zone in the client id, such as `orders,diskless_az=use1-az1`",
-    ),
-    "network": RackSource(
-        lambda member: (
-            _by_network(member.client_host, tuple(member.settings.networks.items())) if member.client_host else None
-        ),
-        "`racks.networks`: the member's address",
-    ),
-    "kubernetes": RackSource(
-        lambda member: (member.hosts.kubernetes(member.client_host) or None) if member.client_host else None,
-        "the Kubernetes API, where `pod.kubernetes_members` is true",
-    ),
+    "kubernetes": lambda member: (member.hosts.kubernetes(member.client_host) or None) if member.client_host else None,
 }
-"""The sources in the order in which they are asked; `none` is not one."""
+"""The sources in the order in which they are asked, each with the function that returns a member's rack if it knows it;
+`none` is not one."""
 
 
 def member_rack(  # noqa: PLR0913 - all that is known of a member
@@ -167,8 +143,8 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     `rack_id` is the `RackId` that the member sends, `tags` are a Kafka Streams client's.
     """
     member = _Lookup(settings, rack_id, client_id, client_host, tags, hosts)
-    for source, known in SOURCES.items():
-        rack = known.find(member)
+    for source, find in SOURCES.items():
+        rack = find(member)
         if rack is not None:
             fetches = source == "subscription" or any(fits(one, client_id) for one in settings.fetch_with_rack)
             return _known(rack, source, fetches=fetches)

@@ -16,7 +16,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy import Reason
+from samerack.agent.policy import EXEMPT, REFUSALS, TRIGGERS, Reason
 from samerack.agent.policy.back_off_causes import RULES
 from samerack.agent.web.api import POLICY
 from samerack.assignors.consumer.registry import ASSIGNORS
@@ -127,12 +127,18 @@ def test_the_page_on_conformance_counts_the_differences() -> None:
 
 
 def test_the_page_of_the_plug_ins_lists_all_assignors() -> None:
-    """Each assignor that members may agree on has a row, and the page says what `optimal` is; racks' sources too."""
-    assert [*SOURCES, "none"] == list(get_args(Source))
+    """Each assignor that members may agree on has a row, and the page says what `optimal` is."""
     page = _text("docs/plugins.md")
     offered = [assignor.name for assignor in ASSIGNORS.values() if assignor.for_members]
     assert re.findall(r"^\| `([^`]+)`", page, re.MULTILINE) == offered
     assert f"`optimal` stands for {ASSIGNORS['optimal'].about}." in page
+
+
+def test_the_page_on_racks_has_all_sources_in_their_order() -> None:
+    """Each source of a member's rack has a row, in the order of asking."""
+    assert [*SOURCES, "none"] == list(get_args(Source))
+    (rows,) = re.findall(r"^\| source in .*\n.*\n((?:\|.*\n)+)", _text("docs/racks.md"), re.MULTILINE)
+    assert re.findall(r"^\| `([\w-]+)` \| .+ \|$", rows, re.MULTILINE) == list(SOURCES)
 
 
 def test_the_line_of_the_new_protocols_page_is_that_of_the_commands() -> None:
@@ -190,20 +196,26 @@ def test_the_page_on_the_policy_has_defaults_fields_and_reasons_of_the_program()
     assert {name for name in names if f"`{name}`" not in _POLICY} == set()
 
 
+def test_the_page_on_metrics_has_all_reasons_of_the_policy() -> None:
+    """Each reason to rebalance is there with its budget, and each reason not to."""
+    page = _text("docs/metrics.md")
+    triggers = re.findall(r"^\| `([\w-]+)` \| .+ \| (exempt|one each) \|$", page, re.MULTILINE)
+    assert triggers == [(one.value, "exempt" if one in EXEMPT else "one each") for one in TRIGGERS]
+    (rows,) = re.findall(r"^\| reason \| meaning \|\n.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    assert re.findall(r"^\| `([\w-]+)` \| .+ \|$", rows, re.MULTILINE) == [one.value for one in REFUSALS]
+
+
 # operating
 
 
 def test_the_causes_of_back_offs_are_those_of_the_program() -> None:
-    """Each cause is on the page with its symptom, its pauses and what has to be gone."""
+    """Each cause is on the page with its pauses."""
 
     def shown(seconds: float) -> str:
         return f"{seconds:g} s" if seconds else "-"
 
-    rows = re.findall(r"^\| `([\w-]+)` \| (.*) \| (.*) \| (.*) \| (.*) \|$", _OPERATING, re.MULTILINE)
-    assert rows == [
-        (cause.value, rule.symptom, shown(rule.first_seconds), shown(rule.max_seconds), rule.return_when or "-")
-        for cause, rule in RULES.items()
-    ]
+    rows = re.findall(r"^\| `([\w-]+)` \| .+ \| (.*) \| (.*) \| .+ \|$", _OPERATING, re.MULTILINE)
+    assert rows == [(cause.value, shown(rule.first_seconds), shown(rule.max_seconds)) for cause, rule in RULES.items()]
 
 
 def test_the_metrics_that_the_page_on_operating_names_exist() -> None:
