@@ -92,8 +92,8 @@ class AgentParts:
             )
         self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
         self.election = Election(settings, advertisement=_advertisement(settings)) if settings.election.group else None
-        self._hosts = self._known_hosts()
         self.leadership = self.election or LeadershipState()
+        self._hosts = self._known_hosts()
         self.traffic = TrafficBoard()
         event_metrics = EventMetrics(self.metrics.registry)
         self.events = EventLog(
@@ -158,13 +158,11 @@ class AgentParts:
     def _known_hosts(self) -> Hosts:
         """Return what other agents and the Kubernetes API know about hosts."""
         pods = self.pods.hosts() if self.pods is not None else NO_HOSTS
-        election = self.election
-        if election is None:
-            return pods
+        leadership = self.leadership
         return Hosts(
-            agents=election.rack_of,
+            agents=leadership.rack_of,
             kubernetes=pods.kubernetes,
-            version=lambda: (election.racks, pods.version()),
+            version=lambda: (leadership.racks, pods.version()),
         )
 
     def _traffic_watch(self) -> TrafficWatch:
@@ -250,7 +248,7 @@ class AgentParts:
             roles=self.roles,
             mine=self._is_counted,
             cluster_id=lambda: self.watch.cluster_id,
-            election=lambda: settings.election.group if self.election and not self.election.refused else "",
+            election=lambda: settings.election.group if not self.leadership.refused else "",
         )
 
     def _is_counted(self, group: str) -> bool:

@@ -77,7 +77,7 @@ class ClusterAgent:
             )
         )
         parts.metrics.registry.register(BillCollector(reports, limits=parts.limits))
-        parts.metrics.registry.register(ElectionCollector(parts.election))
+        parts.metrics.registry.register(ElectionCollector(parts.leadership))
         return reports
 
     def _streams_plans(self) -> dict[str, StreamsPlanning]:

@@ -45,8 +45,8 @@ class Health:
             wrong.setdefault("watch", stale)
         if parts.poller.last_error:
             wrong.setdefault("poller", parts.poller.last_error)
-        if parts.election is not None and parts.election.trouble:
-            wrong["election"] = parts.election.trouble
+        if parts.leadership.trouble:
+            wrong["election"] = parts.leadership.trouble
         if parts.publisher is not None and parts.publisher.refusal:
             wrong.setdefault("publishing", parts.publisher.refusal)
         troubles, left = self._troubles(), {leader.group: leader.operators.left for leader in parts.led.values()}

@@ -22,7 +22,7 @@ from samerack.cluster.client import ClusterClient, connect
 from samerack.cluster.group import STABLE
 from samerack.common.errors import AgentError, one_line
 from samerack.common.service import Service
-from samerack.election.leadership_state import ElectionResults, Tenures
+from samerack.election.leadership_state import LeadershipState, Tenures
 from samerack.election.member import ROOM, UNREGISTERED_ROOM, ElectionMember, responsibilities_of
 from samerack.election.messages import Advertisement, Verdict, lead, led_by, observed_by
 from samerack.election.registry import RegistryReader
@@ -48,7 +48,7 @@ _CURES: Final[Mapping[type, str]] = {
 }
 
 
-class Election(ElectionResults, Service):
+class Election(LeadershipState, Service):
     """The thread of this agent's part in the election."""
 
     failure_event = "election-failed"
@@ -59,11 +59,13 @@ class Election(ElectionResults, Service):
     def __init__(self, settings: Settings, *, advertisement: Advertisement) -> None:
         """Prepare; `start` begins. `election.group` of the settings is not empty."""
         Service.__init__(self, "election")
-        ElectionResults.__init__(
+        self._reader = reader = RegistryReader(settings, changed=self.wake)
+        LeadershipState.__init__(
             self,
             group=settings.election.group,
             identity=advertisement.identity,
-            reader=RegistryReader(settings, changed=self.wake),
+            registry=reader.registry,
+            follow=lambda active: reader.follow(active=active),
         )
         self._settings = settings
         self._advertisement = advertisement
@@ -265,7 +267,7 @@ _KINDS: Final = {"lead": led_by, "observe": observed_by}
 class ElectionCollector(Collector):
     """The election's metric families; without an election they only show that the agent is alone."""
 
-    def __init__(self, election: Election | None) -> None:
+    def __init__(self, election: LeadershipState) -> None:
         self._election = election
 
     def collect(self) -> Iterator[Metric]:
@@ -274,17 +276,17 @@ class ElectionCollector(Collector):
         yield GaugeMetricFamily(
             "samerack_election_agents",
             "Agents in the last election; 0 if this agent took no part.",
-            value=election.agents if election is not None else 0,
+            value=election.agents,
         )
         yield GaugeMetricFamily(
             "samerack_waiting_agents",
             "Agents that wait outside the election.",
-            value=election.waiting_agents if election is not None else 0,
+            value=election.waiting_agents,
         )
         yield GaugeMetricFamily(
             "samerack_acts_alone",
             "1 while this agent acts alone: without election.group, or without READ on it.",
-            value=float(election is None or bool(election.refused)),
+            value=float(bool(election.refused)),
         )
         responsibilities = GaugeMetricFamily(
             "samerack_responsibilities",
@@ -292,15 +294,15 @@ class ElectionCollector(Collector):
             labels=["kind"],
         )
         for kind, of in _KINDS.items():
-            responsibilities.add_metric([kind], len(of(election.held)) if election is not None else 0)
+            responsibilities.add_metric([kind], len(of(election.held)))
         yield responsibilities
         yield GaugeMetricFamily(
             "samerack_known_hosts",
             "Addresses of hosts whose rack other agents report.",
-            value=len(election.racks) if election is not None else 0,
+            value=len(election.racks),
         )
         yield CounterMetricFamily(
             "samerack_elections",
             "Elections that this agent took part in.",
-            value=election.elections if election is not None else 0,
+            value=election.elections,
         )

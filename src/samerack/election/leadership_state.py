@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from threading import Lock
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -71,67 +71,29 @@ EVERYTHING: Final = Tenures({_ALONE.what: _ALONE}, measuring=[_ALONE.what])
 
 
 class LeadershipState:
-    """What this agent is responsible for now: without election for everything, and it has no standby."""
-
-    @property
-    def term(self) -> int:
-        """Number of the last election that this agent took part in; 0 before the first."""
-        return 0
-
-    def is_active(self, responsibility: str) -> bool:  # noqa: ARG002 - whatever it is
-        """Return whether this agent has this responsibility."""
-        return True
-
-    def is_surely_active(self, responsibility: str) -> bool:  # noqa: ARG002 - without election it knows of no others
-        """Return whether an election gave this agent the responsibility, and no other agent can have it meanwhile."""
-        return False
-
-    def has_standby(self, responsibility: str) -> bool:  # noqa: ARG002 - whatever it is
-        """Return whether another agent would take over if this one stopped."""
-        return False
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener`, on the election's thread, after every election."""
-
-    def unlisten(self, listener: Callable[[], None]) -> None:
-        """Call `listener` no more."""
-
-    def offer(self, groups: Iterable[str]) -> None:
-        """Offer to lead these groups as well as those of the settings; replaces what was offered before."""
-
-    @property
-    def tenures(self) -> Tenures:
-        """What this agent measures, as far as it knows."""
-        return EVERYTHING
-
-    def sure_tenures(self) -> Tenures | None:
-        """Return `tenures`; None while another agent may measure the same without this one's knowledge."""
-        return self.tenures
-
-
-class Reader(Protocol):
-    """Reads what waiting agents advertise."""
-
-    registry: Registry
-
-    def follow(self, *, active: bool) -> None:
-        """Read while this agent is active for something."""
-
-    def stop(self) -> None:
-        """End."""
-
-
-class ElectionResults(LeadershipState):
     """What the last election gave this agent: the election's thread changes it, any thread may read it.
 
-    Listeners are called after every change; every value is replaced as a whole.
+    Listeners are called after every change; every value is replaced as a whole. Without an election the agent has every
+    responsibility and no standby.
     """
 
-    def __init__(self, *, group: str, identity: str, reader: Reader) -> None:
-        """Start before the first election: this agent is active for nothing."""
+    def __init__(
+        self,
+        *,
+        group: str = "",
+        identity: str = "",
+        registry: Registry | None = None,
+        follow: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        """Start before the first election: this agent is active for nothing.
+
+        `registry` has what waiting agents advertise, and `follow` is called with whether to read that; without a
+        registry there is no election.
+        """
         self._group = group
         self._identity = identity
-        self._reader = reader
+        self._registry = registry or Registry(group)
+        self._follow = follow
         self.racks = _NO_RACKS
         """Rack by address of a host; empty while this agent is active for nothing."""
         self._verdict: Verdict | None = None
@@ -139,7 +101,7 @@ class ElectionResults(LeadershipState):
         self._offered: AbstractSet[str] | None = None
         self._tenures = NOTHING
         self._racks_from: tuple[object, object] = (None, None)
-        self.refused = ""
+        self.refused = "" if registry is not None else "there is no election"
         """Why this agent cannot take part, so that it acts as if alone; "" while it can."""
         self._displaced = False
         self.elections = 0
@@ -161,7 +123,7 @@ class ElectionResults(LeadershipState):
     @property
     def waiting_agents(self) -> int:
         """How many agents wait outside the election; 0 while this one is active for nothing."""
-        return self._reader.registry.waiting if self.held else 0
+        return self._registry.waiting if self.held else 0
 
     @property
     def held(self) -> AbstractSet[str]:
@@ -181,6 +143,10 @@ class ElectionResults(LeadershipState):
         """Return whether this agent has this responsibility."""
         return bool(self.refused) or responsibility in self.held
 
+    def is_surely_active(self, responsibility: str) -> bool:  # noqa: ARG002 - without election it knows of no others
+        """Return whether an election gave this agent the responsibility, and no other agent can have it meanwhile."""
+        return False
+
     def has_standby(self, responsibility: str) -> bool:
         """Return whether another agent would take over if this one stopped."""
         return self._verdict is not None and responsibility in self._verdict.with_standby
@@ -195,10 +161,17 @@ class ElectionResults(LeadershipState):
         with self._listening:
             self._listeners = tuple(one for one in self._listeners if one != listener)
 
+    def offer(self, groups: Iterable[str]) -> None:
+        """Offer to lead these groups as well as those of the settings; replaces what was offered before."""
+
     @property
     def tenures(self) -> Tenures:
         """What this agent measures, as far as it knows."""
         return EVERYTHING if self.refused else self._tenures
+
+    def sure_tenures(self) -> Tenures | None:
+        """Return `tenures`; None while another agent may measure the same without this one's knowledge."""
+        return self.tenures
 
     # recorded by the election's thread
 
@@ -221,7 +194,7 @@ class ElectionResults(LeadershipState):
     def _end(self) -> None:
         """Record that this agent no longer takes part, so that it is active for nothing."""
         self._verdict, self._elected_as, self._tenures = Verdict(term=self.term, agents=0), "", NOTHING
-        self._reader.follow(active=False)
+        self._follow(bool(self.held))
         self._merge_racks()
 
     def _elected(self, verdict: Verdict, member_id: str, offered: AbstractSet[str] = frozenset()) -> None:
@@ -244,7 +217,7 @@ class ElectionResults(LeadershipState):
 
         self._tenures = Tenures({what: tenure(what) for what in verdict.active}, measuring=verdict.measuring)
         self._verdict, self._elected_as, self._offered = verdict, member_id, offered
-        self._reader.follow(active=bool(verdict.active))
+        self._follow(bool(self.held))
         self._merge_racks()
         self.elections += 1
         log.info(
@@ -265,7 +238,7 @@ class ElectionResults(LeadershipState):
 
     def _merge_racks(self) -> None:
         """Merge the racks of the election's agents and of those that wait; an address with two racks is left out."""
-        verdict, waiting = self._verdict, self._reader.registry.racks
+        verdict, waiting = self._verdict, self._registry.racks
         if self._racks_from[0] is verdict and self._racks_from[1] is waiting:
             return
         self._racks_from = (verdict, waiting)

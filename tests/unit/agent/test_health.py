@@ -8,6 +8,7 @@ from typing import Any
 
 from samerack.agent.group_status import OBSERVING, GroupStatus
 from samerack.agent.health import Health
+from samerack.election.leadership_state import LeadershipState
 from samerack.settings.all_settings import Settings
 
 
@@ -28,7 +29,7 @@ def _health(*, makes_room: bool, trouble: str) -> Health:
         settings=settings,
         led=led,
         writer=None,
-        election=None,
+        leadership=LeadershipState(),
         publisher=None,
         poller=SimpleNamespace(last_error=""),
         watch=SimpleNamespace(was_refused=False, last_poll_at=time.monotonic(), last_error=""),

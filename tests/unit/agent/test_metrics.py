@@ -19,6 +19,7 @@ from samerack.agent.streams.figures import Summary
 from samerack.agent.streams.metrics import FAILURES, StreamsMetrics
 from samerack.agent.streams.reporter import Computed, StreamsBoard, StreamsReporter
 from samerack.election.election import ElectionCollector
+from samerack.election.leadership_state import LeadershipState
 from samerack.events import EventLog
 from samerack.events.event_log import EventMetrics
 from samerack.reporting.findings import Code
@@ -54,7 +55,7 @@ def sample() -> Metrics:
     measured(metrics)
     PublishingMetrics(metrics.registry, ("samerack-traffic", "samerack-states"))
     EventMetrics(metrics.registry).happened("rebalance")
-    metrics.registry.register(ElectionCollector(None))
+    metrics.registry.register(ElectionCollector(LeadershipState()))
     planned(metrics)
     metrics.board.publish(
         GroupStatus(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.election.election import Election
-from samerack.election.leadership_state import EVERYTHING, NOTHING, ElectionResults, Tenure, Tenures
+from samerack.election.leadership_state import EVERYTHING, NOTHING, LeadershipState, Tenure, Tenures
 from samerack.election.member import choose
 from samerack.election.messages import Advertisement, Verdict, encode, lead, observe
 from samerack.election.registry import Registry
@@ -29,12 +29,9 @@ class SimulatedReader:
         self.registry = Registry("samerack")
         self.active = False
 
-    def follow(self, *, active: bool) -> None:
+    def follow(self, active: bool) -> None:  # noqa: FBT001 - as it is called
         """Store whether the agent is active."""
         self.active = active
-
-    def stop(self) -> None:
-        """Nothing is to be stopped."""
 
     def read(self, *advertisements: Advertisement) -> None:
         """Read these advertisements of waiting agents."""
@@ -43,12 +40,12 @@ class SimulatedReader:
         self.registry.sum_up(1)
 
 
-class Results(ElectionResults):
+class Results(LeadershipState):
     """What an agent knows of elections that a test holds."""
 
     def __init__(self) -> None:
         self.reader = SimulatedReader()
-        super().__init__(group="samerack", identity="me", reader=self.reader)
+        super().__init__(group="samerack", identity="me", registry=self.reader.registry, follow=self.reader.follow)
 
     def elected(self, verdict: Verdict, *, member_id: str = "m", offered: frozenset[str] = EVERY) -> Tenure | None:
         """Hold an election; return the tenure in which the agent measures the group orders."""

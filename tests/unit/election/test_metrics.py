@@ -5,13 +5,14 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from samerack.election.election import Election, ElectionCollector
+from samerack.election.leadership_state import LeadershipState
 from samerack.election.messages import Advertisement, Verdict, lead, observe
 from samerack.settings.loading import load
 
 SETTINGS = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
 
 
-def shown(election: Election | None) -> dict[str, float]:
+def shown(election: LeadershipState) -> dict[str, float]:
     """Values by name and label."""
     registry = CollectorRegistry()
     registry.register(ElectionCollector(election))
@@ -51,7 +52,7 @@ def test_an_elected_agent_reports_what_it_is_for() -> None:
 
 def test_an_agent_that_acts_alone_says_so() -> None:
     """An agent acts alone without an election, and if the brokers refuse it."""
-    assert shown(None)["acts_alone"] == 1
+    assert shown(LeadershipState())["acts_alone"] == 1
     election = Election(SETTINGS, advertisement=Advertisement(identity="a"))
     election._refuse("not allowed")
     assert shown(election)["acts_alone"] == 1

@@ -64,6 +64,7 @@ class Elected(LeadershipState):
     """An agent with some tenures; None while they are not certain."""
 
     def __init__(self, tenures: Tenures | None) -> None:
+        super().__init__()
         self.now = tenures
 
     def sure_tenures(self) -> Tenures | None:

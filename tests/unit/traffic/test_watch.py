@@ -23,12 +23,13 @@ class _Elected(LeadershipState):
     """An agent whose tenures a test sets."""
 
     def __init__(self) -> None:
-        self.held = NOTHING
+        super().__init__()
+        self.now = NOTHING
 
     @property
     def tenures(self) -> Tenures:
         """Returns what the test has set."""
-        return self.held
+        return self.now
 
 
 def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,10 +49,10 @@ def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "poll", poll)
     assert watch.turn() == threading.TIMEOUT_MAX
     assert polls == []
-    leadership.held = EVERYTHING
+    leadership.now = EVERYTHING
     watch.turn()
     assert board.latest().cycle == 1
-    leadership.held = NOTHING
+    leadership.now = NOTHING
     watch.turn()
     assert len(polls) == 1
     assert board.latest().cycle == 0
@@ -64,7 +65,7 @@ def test_elections_hasten_polls_no_more_than_their_length_allows(monkeypatch: py
     """Each new group of a pattern is a tenure: during a hundred births the agent polled all groups twice a second."""
     settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
     leadership = _Elected()
-    leadership.held = EVERYTHING
+    leadership.now = EVERYTHING
     watch = TrafficWatch(
         settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=lambda: True, leadership=leadership
     )
