@@ -90,7 +90,11 @@ class AgentParts:
                 "observe in traffic.groups, or Streams applications in streams.applications, or give this pod a rack "
                 "to report to other agents (samerack rack --why)"
             )
-        self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
+        self.pods = (
+            PodRacks(settings.pod, asked=lambda outcome: self.metrics.pod_questions.labels(outcome).inc())
+            if settings.pod.kubernetes_members
+            else None
+        )
         self.election = Election(settings, advertisement=_advertisement(settings)) if settings.election.group else None
         self.leadership = self.election or LeadershipState()
         self._hosts = self._known_hosts()

@@ -1,4 +1,4 @@
-"""The agent's Prometheus metrics: one registry, and one object that the other packages call to count.
+"""The agent's Prometheus metrics: one registry, and one object with the families that the others count in.
 
 The gauges of groups are in `agent.group_status`. `docs/metrics.md` lists every metric with its help text, as a real
 agent shows it; tests compare the two.
@@ -25,7 +25,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Metrics:
-    """Everything that is counted. The methods are safe to call from any thread."""
+    """Everything that is counted. Families and methods are safe to use from any thread."""
 
     def __init__(self) -> None:
         # in the text format creation times would add one series per counter
@@ -42,23 +42,23 @@ class Metrics:
             "Plans sent, by assignor: optimal, or range if that failed.",
             ["group", "assignor"],
         )
-        self._rebalances = counter(
+        self.rebalances = counter(
             "samerack_rebalances_total", "Rebalances that the agent triggered, by reason.", ["group", "reason"]
         )
-        self._proposals = counter(
+        self.proposals = counter(
             "samerack_proposals_total", "Rebalances that mode act would have triggered, by reason.", ["group", "reason"]
         )
-        self._suppressed = counter(
+        self.suppressed = counter(
             "samerack_suppressed_triggers_total", "Triggers that caused no rebalance, by reason.", ["group", "reason"]
         )
         self._errors = counter("samerack_errors_total", "Failures, by kind; the log has details.", ["group", "kind"])
-        self._position_rejoins = counter(
+        self.position_rejoins = counter(
             "samerack_position_rejoins_total", "Rejoins to become the next leader.", ["group"]
         )
-        self._back_offs = counter(
+        self.back_offs = counter(
             "samerack_back_offs_total", "Times that the agent backed off, by cause.", ["group", "cause"]
         )
-        self._join_to_sync = histogram(
+        self.join_to_sync = histogram(
             "samerack_join_to_sync_seconds",
             "Time from JoinGroup to SyncGroup, while a group waits for its leader.",
         )
@@ -71,23 +71,23 @@ class Metrics:
         self._pod_rack = gauge(
             "samerack_pod_rack", "1 for the rack of the agent's pod and its source.", ["rack", "source"]
         )
-        self._pod_questions = counter(
+        self.pod_questions = counter(
             "samerack_pod_questions_total",
             "Addresses looked up in the Kubernetes API: found, unknown or failed.",
             ["outcome"],
         )
         for outcome in POD_OUTCOMES:
-            self._pod_questions.labels(outcome)
+            self.pod_questions.labels(outcome)
         self.in_rack("", "none")
 
-        self._position_rejoins.labels("")
+        self.position_rejoins.labels("")
         for family, values in (
             (self._plans, ASSIGNORS),
-            (self._rebalances, [reason.value for reason in TRIGGERS]),
-            (self._proposals, [reason.value for reason in TRIGGERS if reason not in EXEMPT]),
-            (self._suppressed, [BROKER_ABSENT, *(reason.value for reason in REFUSALS)]),
+            (self.rebalances, [reason.value for reason in TRIGGERS]),
+            (self.proposals, [reason.value for reason in TRIGGERS if reason not in EXEMPT]),
+            (self.suppressed, [BROKER_ABSENT, *(reason.value for reason in REFUSALS)]),
             (self._errors, (WATCH_ERROR, *GROUP_ERRORS)),
-            (self._back_offs, [cause.value for cause in Cause]),
+            (self.back_offs, [cause.value for cause in Cause]),
         ):
             for value in values:
                 family.labels("", value)  # without a group, to show which there can be
@@ -103,8 +103,8 @@ class Metrics:
     def forget(self, group: str) -> None:
         """Show a group no longer that has ceased to exist."""
         self.board.forget(group)
-        rebalances = (self._plans, self._rebalances, self._proposals, self._suppressed)
-        for family in (*rebalances, self._back_offs, self._position_rejoins, self._errors):
+        rebalances = (self._plans, self.rebalances, self.proposals, self.suppressed)
+        for family in (*rebalances, self.back_offs, self.position_rejoins, self._errors):
             family.remove_by_labels({"group": group})
 
     def planned(self, group: str, assignor: str, seconds: float) -> None:
@@ -112,33 +112,9 @@ class Metrics:
         self._plan_seconds.observe(seconds)
         self._plans.labels(group, assignor).inc()
 
-    def rebalanced(self, group: str, reason: str) -> None:
-        """Count a rebalance that the agent triggered."""
-        self._rebalances.labels(group, reason).inc()
-
-    def proposed(self, group: str, reason: str) -> None:
-        """Count a rebalance that the agent would have triggered in mode act, but only proposes."""
-        self._proposals.labels(group, reason).inc()
-
-    def suppressed(self, group: str, reason: str) -> None:
-        """Count a trigger that the agent did not follow."""
-        self._suppressed.labels(group, reason).inc()
-
     def failed(self, group: str, kind: str) -> None:
         """Count a failure."""
         self._errors.labels(group, kind).inc()
-
-    def answered(self, seconds: float) -> None:
-        """Record how long the agent, as the leader, took between the JoinGroup response and SyncGroup."""
-        self._join_to_sync.observe(seconds)
-
-    def backed_off(self, group: str, cause: Cause) -> None:
-        """Count a back-off of the agent from a group."""
-        self._back_offs.labels(group, cause.value).inc()
-
-    def rejoined_for_position(self, group: str) -> None:
-        """Count a rejoin of the agent for another position in the broker's order."""
-        self._position_rejoins.labels(group).inc()
 
     def polled(self, seconds: float) -> None:
         """Record the duration of a poll of the cluster."""
@@ -150,16 +126,12 @@ class Metrics:
 
     def ignored(self, reason: str) -> None:
         """Count something that a poll found but that is not a change of the cluster."""
-        self._suppressed.labels("", reason).inc()
+        self.suppressed.labels("", reason).inc()
 
     def in_rack(self, rack: str, source: str) -> None:
         """Set the rack of the agent's own pod and its source."""
         self._pod_rack.clear()
         self._pod_rack.labels(rack, source).set(1)
-
-    def pod_asked(self, outcome: str) -> None:
-        """Count a request to the Kubernetes API for a member's address."""
-        self._pod_questions.labels(outcome).inc()
 
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

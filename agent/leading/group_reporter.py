@@ -131,7 +131,7 @@ class GroupReporter:
 
     def backs_off(self, error: BackOffError, seconds: float) -> None:
         """Report that the agent stays out of the group for a while."""
-        self.metrics.backed_off(self.group, error.cause)
+        self.metrics.back_offs.labels(self.group, error.cause.value).inc()
         self.log.error("backs-off", cause=error.cause.value, reason=str(error), seconds=seconds)
         self.trouble, self.refused = str(error), error.cause is Cause.NOT_ALLOWED
         self.events.add(
@@ -141,7 +141,7 @@ class GroupReporter:
 
     def evicts_nobody(self, reason: str) -> None:
         """Report that evicted members have not come back, so that nobody is evicted any more."""
-        self.metrics.backed_off(self.group, Cause.EVICTION_FATAL)
+        self.metrics.back_offs.labels(self.group, Cause.EVICTION_FATAL.value).inc()
         self.log.error("eviction-fatal", reason=reason)
         self.events.add("back-off", self.group, action="evicts nobody", reason=reason)
 
@@ -160,7 +160,7 @@ class GroupReporter:
     def is_fenced(self) -> None:
         """Report that another agent has taken the membership without a handover."""
         self.become(FENCED)
-        self.metrics.backed_off(self.group, Cause.FENCED)
+        self.metrics.back_offs.labels(self.group, Cause.FENCED.value).inc()
         cause = RULES[Cause.FENCED].symptom
         self.events.add("back-off", self.group, action="fenced", reason=cause, detail=_FENCED_CURE)
         self.log.error("fenced", cause=cause, cure=_FENCED_CURE)
@@ -249,11 +249,11 @@ class GroupReporter:
         )
         if decision.action is Action.REBALANCE:
             self.begins_rebalance(decision.reason.value)
-            self.metrics.rebalanced(self.group, decision.reason.value)
+            self.metrics.rebalances.labels(self.group, decision.reason.value).inc()
         elif decision.action is Action.PROPOSE:
-            self.metrics.proposed(self.group, decision.reason.value)
+            self.metrics.proposals.labels(self.group, decision.reason.value).inc()
         else:
-            self.metrics.suppressed(self.group, decision.reason.value)
+            self.metrics.suppressed.labels(self.group, decision.reason.value).inc()
 
     def broken(self, breaker: Breaker) -> None:
         """Report that the breaker has opened (also again after a failed trial) or closed."""

@@ -116,7 +116,7 @@ class JoinPosition:
             membership.rejoin_for_position()
             if not membership.join(2.0) or membership.leading:
                 return True
-            self.metrics.rejoined_for_position(membership.group_id)
+            self.metrics.position_rejoins.labels(membership.group_id).inc()
             view = membership.describe()
             if not view.stable:
                 return True
@@ -162,7 +162,7 @@ class JoinPosition:
                 return False
             if membership.leading:
                 return True
-            self.metrics.rejoined_for_position(membership.group_id)
+            self.metrics.position_rejoins.labels(membership.group_id).inc()
             view = membership.describe()
             if not view.stable:
                 return False

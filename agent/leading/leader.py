@@ -270,7 +270,7 @@ class GroupLeader(SharedService):
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 pause = self._turn(session, membership)
                 while membership.kept_waiting:
-                    self.reporter.metrics.answered(membership.kept_waiting.pop(0))
+                    self.reporter.metrics.join_to_sync.observe(membership.kept_waiting.pop(0))
                 yield pause
         except kafka_errors.FencedInstanceIdError:
             self._give_way()

@@ -35,51 +35,31 @@ class PublishingMetrics:
     def __init__(self, registry: CollectorRegistry, topics: Iterable[str]) -> None:
         """Create all series at 0: a rate misses the first event where no 0 came before it."""
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        self._published = counter(
+        self.published = counter(
             "samerack_published_records", "Records that Kafka has acknowledged, by kind.", ["kind"]
         )
-        self._dropped = counter(
+        self.dropped = counter(
             "samerack_dropped_records", "Records that will never be published, by kind and reason.", ["kind", "reason"]
         )
-        self._buffered = gauge(
+        self.buffered = gauge(
             "samerack_buffered_records", "Records that wait for Kafka to acknowledge them, by kind.", ["kind"]
         )
-        self._bytes = gauge("samerack_buffered_record_bytes", "Bytes of the records that wait.")
+        self.buffered_bytes = gauge("samerack_buffered_record_bytes", "Bytes of the records that wait.")
         self._refused = gauge(
             "samerack_publishing_refused", "1 while a topic accepts no records, by reason.", ["topic", "reason"]
         )
-        self._producers = counter(
+        self.replaced = counter(
             "samerack_producers_replaced", "Producers that were replaced, after a fatal error or because files changed."
         )
         for kind in Kind:
-            self._published.labels(kind.value)
-            self._buffered.labels(kind.value)
+            self.published.labels(kind.value)
+            self.buffered.labels(kind.value)
             for reason in DropReason:
-                self._dropped.labels(kind.value, reason.value)
+                self.dropped.labels(kind.value, reason.value)
         for topic in topics:
             self.refused(topic, None)
-
-    def published(self, kind: Kind) -> None:
-        """Count an acknowledged record."""
-        self._published.labels(kind.value).inc()
-
-    def dropped(self, kind: Kind, reason: DropReason) -> None:
-        """Count a dropped record."""
-        self._dropped.labels(kind.value, reason.value).inc()
-
-    def buffered(self, kind: Kind, records: int) -> None:
-        """Set how many records of a kind wait."""
-        self._buffered.labels(kind.value).set(records)
-
-    def buffered_bytes(self, count: int) -> None:
-        """Set how many bytes the waiting records have."""
-        self._bytes.set(count)
 
     def refused(self, topic: str, why: TopicRefusal | None) -> None:
         """Set why a topic takes no records, or that it takes them again (None)."""
         for refusal in TopicRefusal:
             self._refused.labels(topic, refusal.value).set(float(refusal is why))
-
-    def replaced(self) -> None:
-        """Count a replaced producer."""
-        self._producers.inc()

@@ -326,7 +326,7 @@ class Publisher(Service):
         )
         dropped = self._outbox.add(outgoing)
         for one in dropped:
-            self._metrics.dropped(one.kind, DropReason.BUFFER_FULL)
+            self._metrics.dropped.labels(one.kind.value, DropReason.BUFFER_FULL.value).inc()
         if dropped and not self._full:
             log.warning(
                 "buffer-full",

@@ -124,8 +124,8 @@ class Sender:
             self._poll(0)  # it raises the reason; a record's error only says that there is one
             self._give_up(self._fatal)
         for kind in self._topics:
-            self._metrics.buffered(kind, self._outbox.count(kind))
-        self._metrics.buffered_bytes(self._outbox.bytes)
+            self._metrics.buffered.labels(kind.value).set(self._outbox.count(kind))
+        self._metrics.buffered_bytes.set(self._outbox.bytes)
 
     def close(self, seconds: float) -> None:
         """Send what is left within `seconds`, and count what was not acknowledged."""
@@ -139,7 +139,7 @@ class Sender:
             self._producer.purge()
         left = self._outbox.empty()
         for record in left:
-            self._metrics.dropped(record.kind, DropReason.STOPPED)
+            self._metrics.dropped.labels(record.kind.value, DropReason.STOPPED.value).inc()
         if left:
             log.warning("records-lost", records=len(left), reason="Kafka did not take them before the end")
 
@@ -174,7 +174,7 @@ class Sender:
             return
         self._outbox.done(record)
         self._alone.discard(record.number)
-        self._metrics.published(record.kind)
+        self._metrics.published.labels(record.kind.value).inc()
         self._down, self._refusal = False, None
         self._availability.accept(record.topic)
 
@@ -195,7 +195,7 @@ class Sender:
         """Drop a record that is too large for the producer or for the topic; logged once for each group."""
         self._outbox.done(record)
         self._alone.discard(record.number)
-        self._metrics.dropped(record.kind, DropReason.TOO_LARGE)
+        self._metrics.dropped.labels(record.kind.value, DropReason.TOO_LARGE.value).inc()
         if record.group not in self._too_large:
             self._too_large.add(record.group)
             log.warning(
@@ -273,7 +273,7 @@ class Sender:
         self._producer = self._fatal = self._refusal = None
         self._down = False
         self._outbox.put_all_back()
-        self._metrics.replaced()
+        self._metrics.replaced.inc()
 
     def _give_up(self, error: KafkaError) -> None:
         """Discard this producer, which cannot recover. All topics wait for the next one."""

@@ -43,11 +43,11 @@ def sample() -> Metrics:
     metrics.expect("orders")
     for _ in range(4):
         metrics.polled(0.005)
-        metrics.rejoined_for_position("orders")
+        metrics.position_rejoins.labels("orders").inc()
     metrics.planned("orders", "optimal", 0.0021)
     metrics.planned("orders", "optimal", 0.0018)
-    metrics.rebalanced("orders", Reason.RACKS_CHANGED.value)
-    metrics.suppressed("orders", Reason.BELOW_MIN_SAVING.value)
+    metrics.rebalances.labels("orders", Reason.RACKS_CHANGED.value).inc()
+    metrics.suppressed.labels("orders", Reason.BELOW_MIN_SAVING.value).inc()
     metrics.ignored("broker-absent")
     metrics.failed("orders", "kafka")
     metrics.watch_failed()
@@ -177,7 +177,7 @@ def test_a_group_has_few_lines_and_its_counters_begin_with_their_first_event() -
     counters = [family for family in families(metrics).values() if family.type != "gauge"]
     assert {one.labels.get("group", "") for family in counters for one in family.samples} == {""}
     assert {one.value for family in counters for one in family.samples} == {0.0}
-    metrics.backed_off("orders", Cause.EVICTED)
+    metrics.back_offs.labels("orders", Cause.EVICTED.value).inc()
     assert metrics.registry.get_sample_value("samerack_back_offs_total", {"group": "orders", "cause": "evicted"}) == 1
     metrics.forget("orders")
     assert 'group="orders"' not in metrics.exposition().decode()

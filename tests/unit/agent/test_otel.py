@@ -42,7 +42,7 @@ def test_a_collector_gets_what_prometheus_gets(collector: Collector, monkeypatch
     """Counters are monotonic sums since the start, histograms keep their buckets, gauges their labels."""
     metrics = Metrics()
     metrics.expect("orders")
-    metrics.rebalanced("orders", "racks-changed")
+    metrics.rebalances.labels("orders", "racks-changed").inc()
     for seconds in (0.002, 0.3, 9.0):
         metrics.planned("orders", "optimal", seconds)
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "7000")
