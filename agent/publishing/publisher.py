@@ -11,10 +11,9 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -23,9 +22,10 @@ from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord, topic
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.common.attempts import RetryPauses
-from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
+from samerack.common.records import SCHEMA, GroupState, TrafficSample, encode
 from samerack.common.service import Service
 from samerack.events import Event
+from samerack.events.event import to_record
 from samerack.settings.all_settings import Settings
 from samerack.traffic.board import Published
 from samerack.traffic.snapshot import FlowKey, Gap, GroupTraffic, Totals, TrafficSnapshot, Volume
@@ -278,8 +278,8 @@ class Publisher(Service):
 
     def _add_sample(self, counted: Counted) -> None:
         key = counted.key
-        make = partial(
-            TrafficSample,
+        sample = TrafficSample(
+            **self._next(key.group),
             topic=key.topic,
             client_rack=key.client_rack,
             replica_rack=key.replica_rack,
@@ -290,11 +290,11 @@ class Publisher(Service):
             records=counted.volume.records,
             election=self._election(),
         )
-        self._add(Kind.SAMPLE, key.group, make)
+        self._add(Kind.SAMPLE, key.group, encode(sample))
 
     def _add_state(self, group: GroupTraffic, snapshot: TrafficSnapshot, role: str) -> None:
-        make = partial(
-            GroupState,
+        state = GroupState(
+            **self._next(group.group),
             at=int(snapshot.window_end * 1000),
             kind=group.kind,
             state=group.state,
@@ -303,25 +303,26 @@ class Publisher(Service):
             rack_aware_fetch=snapshot.rack_aware_fetch,
             **state_record(group, snapshot.cluster, self._leading)._asdict(),
         )
-        self._add(Kind.STATE, group.group, make)
+        self._add(Kind.STATE, group.group, encode(state))
 
     def _add_events(self) -> None:
         while self._cluster and self._unnamed:
             event = self._unnamed.popleft()
-            values = {field.name: getattr(event, field.name) for field in fields(event)} | {"at": int(event.at * 1000)}
-            del values["id"], values["group"]
-            self._add(Kind.EVENT, event.group, partial(GroupEvent, event=event.id, **values))
+            self._add(Kind.EVENT, event.group, to_record(event, schema=SCHEMA, **self._next(event.group)))
 
-    def _add(self, kind: Kind, group: str, make: Callable[..., Record]) -> None:
-        """Give a record its number and add it to the outbox; its id, run and number, is the same in every retry."""
+    def _next(self, group: str) -> dict[str, Any]:
+        """Return the fields that all kinds of records have; the id, run and number, is the same in every retry."""
         self._number += 1
-        record = make(id=f"{self._run}-{self._number}", agent=self._agent, cluster=self._cluster, group=group)
+        return {"id": f"{self._run}-{self._number}", "agent": self._agent, "cluster": self._cluster, "group": group}
+
+    def _add(self, kind: Kind, group: str, value: bytes) -> None:
+        """Add the record that was made last to the outbox."""
         outgoing = OutgoingRecord(
             number=self._number,
             kind=kind,
             topic=self._topics[kind],
             key=f"{self._cluster}/{group}".encode(),
-            value=encode(record),
+            value=value,
             group=group,
         )
         dropped = self._outbox.add(outgoing)

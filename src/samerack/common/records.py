@@ -1,7 +1,8 @@
 """What programs of ours exchange as JSON: records for a whole fleet, and an agent's answers over HTTP.
 
-Records are samples of traffic, states of groups, and events: the contract between `agent` (writes) and `pipeline`
-(reads). A reader ignores unknown fields, so that records of a newer agent can be read. Bytes are bytes on the wire,
+Records are samples of traffic and states of groups: the contract between `agent` (writes) and `pipeline` (reads);
+`samerack.events.event` has those of events. A reader ignores unknown fields, so that records of a newer agent can be
+read. Bytes are bytes on the wire,
 broker to consumer; times are milliseconds since 1970; racks are names, "" for an unknown rack.
 """
 
@@ -181,39 +182,6 @@ class GroupState(Record):
     topics: tuple[TopicState, ...]
     planning: PlanningState | None = None
     refusal: str | None = None
-
-
-class GroupEvent(Record):
-    """An event of a group or, if `group` is empty, of an agent; docs/events.md explains each field.
-
-    Attributes:
-        event: the event's own id, as in `GET /v1/events`.
-        at: time of the event; of a rebalance, its end.
-    """
-
-    event: Id
-    at: Count
-    kind: str
-    action: str
-    reason: str
-    cause: str
-    generation: int | None
-    missed: Count
-    seconds: float | None
-    pause_seconds: float | None
-    members: Count | None
-    joined: tuple[str, ...]
-    left: tuple[str, ...]
-    partitions: Count | None
-    moved: Count | None
-    share_before: float | None
-    share_after: float | None
-    bytes_per_second: float | None
-    dollars_per_day_before: float | None
-    dollars_per_day_after: float | None
-    assignor: str
-    failure: str
-    detail: str
 
 
 def encode(record: Record) -> bytes:

@@ -116,6 +116,7 @@ class EventList:
 
 _EVENT: Final = TypeAdapter(Event)
 to_json, from_json = _EVENT.dump_json, _EVENT.validate_json
+_RECORD: Final = TypeAdapter(dict[str, object])
 EVENT_LIST: Final = JsonAnswer(EventList, "has no events")
 """What `GET /v1/events` answers and `samerack events --json` prints."""
 
@@ -141,6 +142,16 @@ _DECISIONS: Final[Mapping[str, str]] = {
     "resume": "asked to resume",
 }
 _NAMED: Final = 3
+
+
+def to_record(event: Event, **first: object) -> bytes:
+    """Return the JSON of an event's record: `first`, the event's own id as `event`, and its other fields.
+
+    `at` is in milliseconds since 1970.
+    """
+    values = _EVENT.dump_python(event, mode="json")
+    own = {"event": values.pop("id"), **values, "at": int(event.at * 1000)}
+    return _RECORD.dump_json(first | own)
 
 
 def happened(event: Event) -> str:
