@@ -19,7 +19,6 @@ caller's own arcs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -128,10 +127,6 @@ def seats_by_kind(  # noqa: PLR0913 - what seats are made of
         head=head,
         capacity=capacity,
     )
-
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

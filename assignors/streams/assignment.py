@@ -9,20 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from samerack.assignors.problem import AssignmentError as InvalidError
 from samerack.assignors.streams.application import ProcessId, TaskId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-def _frozen(values: Mapping[Key, Value]) -> Mapping[Key, Value]:
-    return values if isinstance(values, MappingProxyType) else MappingProxyType(dict(values))
 
 
 class TaskType(Enum):
@@ -58,7 +51,7 @@ class KafkaStreamsAssignment:
 
     def __post_init__(self) -> None:
         """Make a private copy, so that the caller cannot change it."""
-        tasks = _frozen(self.tasks)
+        tasks = self.tasks if isinstance(self.tasks, MappingProxyType) else MappingProxyType(dict(self.tasks))
         active = frozenset([task for task, role in tasks.items() if role is TaskType.ACTIVE])
         object.__setattr__(self, "tasks", tasks)
         object.__setattr__(self, "_by_type", (active, frozenset(tasks.keys() - active)))

@@ -42,11 +42,10 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
-    """Weights of the first `reliable` standbys of each task (reliability) and of the later ones (traffic)."""
+    """Weights of the first standby of each task (reliability) and of the later ones (traffic)."""
 
     first: Weights
     later: Weights
-    reliable: int = 1
 
 
 VERSION_4_OPTION_II: Final = Reliability(
@@ -139,7 +138,7 @@ def prefer_reliability(standbys: Standbys, reliability: Reliability) -> Int32Arr
     rank = np.arange(len(standbys.task)) - np.searchsorted(standbys.task, standbys.task)
     placed = standbys.client.copy()
     for turn in range(int(rank.max(initial=-1)) + 1):
-        weights = reliability.first if turn < reliability.reliable else reliability.later
+        weights = reliability.later if turn else reliability.first
         placed[rank == turn] = optimize_standby(
             _round(standbys, placed, rank == turn, rank < turn, weights), PER_PARTITION
         )

@@ -89,7 +89,6 @@ def _measured(one: Loaded, others: dict[str, Callable[[Group], Int32Array | None
     counts = replace(problem, loads=None)
     units, _, _ = units_of(problem, keep_copartitioned=False)
     bound = lower_bound(units)
-    made = place_by_load(units, tolerance=0.0)
     plans = {"by load": optimal.assign(problem), "by counts": optimal.assign(counts)}
     if len(problem.owner) <= _COMPARED:
         plans |= {name: plan for name, ask in others.items() if (plan := ask(one.group)) is not None}
@@ -100,7 +99,7 @@ def _measured(one: Loaded, others: dict[str, Callable[[Group], Int32Array | None
         "partitions": len(problem.owner),
         "members": len(problem.members),
         "owned": bool((problem.owner >= 0).all()),
-        "gap": greatest(units, made.member) / bound - 1.0,
+        "gap": greatest(units, place_by_load(units, tolerance=0.0)) / bound - 1.0,
         "seconds": {name: _seconds(each) for name, each in (("by load", problem), ("by counts", counts))},
         "plans": {
             name: {"above": more, "across": _across(problem, owner)}

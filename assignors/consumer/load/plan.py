@@ -10,11 +10,11 @@ Units are partitions, or bundles with `keep_copartitioned`. Objective, lexicogra
 5. moves: partitions whose new owner is not the current one,
 6. even loads.
 
-The least possible load of the most loaded member is NP-hard to find. A plan has a proven lower bound of it (`bound`),
-and allows its members that, or the least that was found, with the tolerance on top. Within that limit a flow of loads,
-in which a unit may be split, decides how much of each kind of units is read in which rack and how much stays; whole
-units are dealt by it, the heaviest first (`deal`), and exchanges mend what whole units cannot follow (`exchange`).
-Small groups are solved exactly (`exact`).
+The least possible load of the most loaded member is NP-hard to find. A plan allows its members a proven lower bound of
+it (`bound`), or the least that was found where no plan is within the tolerance of that, with the tolerance on top.
+Within that limit a flow of loads, in which a unit may be split, decides how much of each kind of units is read in which
+rack and how much stays; whole units are dealt by it, the heaviest first (`deal`), and exchanges mend what whole units
+cannot follow (`exchange`). Small groups are solved exactly (`exact`).
 """
 
 from __future__ import annotations
@@ -38,26 +38,6 @@ _CLOSE: Final = 0.005
 """A greatest load so little above its lower bound, as a share of it, is as good as the least possible."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPlan:
-    """A plan by load; loads of members are relative to their capacities.
-
-    Attributes:
-        member: [U] member of each unit.
-        bound: no plan has a lower greatest load.
-        level: what the limit is based on: the bound where a plan within the tolerance of it was found, else the least
-            greatest load that was found.
-        units: what was placed, with all limits of members.
-        limit: the greatest load that was allowed: the tolerance above `level`, or the load to which any may be filled.
-    """
-
-    member: Int32Array
-    bound: float
-    level: float
-    limit: float
-    units: LoadUnits
-
-
 def assign_by_load(problem: Problem, *, tolerance: float, full: float = 0.0, keep_copartitioned: bool) -> Int32Array:
     """Compute the owner of each partition by the objective above, [P].
 
@@ -73,7 +53,7 @@ def assign_by_load(problem: Problem, *, tolerance: float, full: float = 0.0, kee
     """
     units, partitions, unit_of = units_of(problem, keep_copartitioned=keep_copartitioned)
     owner = np.empty(len(problem.topic_of), np.int32)
-    owner[partitions] = place_by_load(units, tolerance=tolerance, full=full).member[unit_of]
+    owner[partitions] = place_by_load(units, tolerance=tolerance, full=full)[unit_of]
     return owner
 
 
@@ -103,13 +83,13 @@ def greatest_loads(problem: Problem, *owners: Int32Array) -> tuple[float, ...]:
     return tuple(map(of, owners))
 
 
-def place_by_load(units: LoadUnits, *, tolerance: float, full: float = 0.0) -> LoadPlan:
-    """Return the plan of these units by the objective above."""
+def place_by_load(units: LoadUnits, *, tolerance: float, full: float = 0.0) -> Int32Array:
+    """Return the member of each of these units by the objective above, [U]."""
     units = with_limits(with_room(units if units.load.any() else replace(units, load=units.count.astype(np.float64))))
-    level = bound = lower_bound(units)
+    bound = lower_bound(units)
     limit = max(bound * (1.0 + tolerance), full)
     if _stays(units, limit):
-        return LoadPlan(member=units.home.copy(), bound=bound, level=bound, limit=limit, units=units)
+        return units.home.copy()
     small = is_small(units)
     if small or greatest(units, best := plan_within(units, limit, even=bound)) > limit * (1 + SLACK):
         lowest = _lowest(units, bound, small=small)
@@ -121,7 +101,7 @@ def place_by_load(units: LoadUnits, *, tolerance: float, full: float = 0.0) -> L
         best = cheapest_plan(units, best, limit)
     if (units.home != NOBODY).all() and rank(units, units.home, limit)[:4] <= rank(units, best, limit)[:4]:
         best = mended(units, units.home.copy(), limit)
-    return LoadPlan(member=best, bound=bound, level=level, limit=limit, units=units)
+    return best
 
 
 def _lowest(units: LoadUnits, bound: float, *, small: bool) -> Int32Array:

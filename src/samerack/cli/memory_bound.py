@@ -31,15 +31,15 @@ _NO_THREAD_DATA: Final = 127
 _MIB: Final = 1 << 20
 
 
-def bounded(command: Callable[[], None], *, root: Path = Path("/")) -> None:
-    """Run a command within what its container, whose file system is at `root`, has left; without a limit as it is.
+def bounded(command: Callable[[], None]) -> None:
+    """Run a command within what its container has left; without a limit as it is.
 
     Where there is a limit, only the process that runs the command returns; the other ends with its exit code.
 
     Raises:
         AgentError: That is not enough memory.
     """
-    tightest = min(limits(root), key=lambda limit: limit.left_bytes, default=None)
+    tightest = min(limits(), key=lambda limit: limit.left_bytes, default=None)
     if tightest is None:
         command()
         return

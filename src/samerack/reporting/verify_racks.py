@@ -26,6 +26,8 @@ _ZONE_IDS: Final = (
     "an AWS zone name may mean different zones in different accounts, a zone id does not: if members and brokers have "
     "different accounts, use ids (`aws ec2 describe-availability-zones` lists both)"
 )
+_MAX_SHOWN: Final = 3
+"""Racks that are named in a text; more are counted as "..."."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,6 @@ def scheme(racks: AbstractSet[str]) -> str:
     return next((name for name, pattern in _SCHEMES if all(pattern.fullmatch(rack) for rack in racks)), "")
 
 
-def _some(racks: AbstractSet[str], max_shown: int = 3) -> str:
-    shown = map(repr, sorted(racks)[:max_shown])  # quoted, so that a blank at the end is seen
-    return ", ".join(shown) + (", ..." if len(racks) > max_shown else "")
+def _some(racks: AbstractSet[str]) -> str:
+    shown = map(repr, sorted(racks)[:_MAX_SHOWN])  # quoted, so that a blank at the end is seen
+    return ", ".join(shown) + (", ..." if len(racks) > _MAX_SHOWN else "")

@@ -32,6 +32,7 @@ CURE_OF_COPARTITIONING: Final = (
 )
 _MAX_RACKS: Final = 6
 """More racks than this are counted instead of named."""
+_MAX_TOPICS: Final = 3
 
 
 def members_uneven(spread: RackSpread) -> bool:
@@ -186,13 +187,13 @@ def _by_rack(spread: RackSpread) -> str:
     )
 
 
-def _worst_topics(problem: Problem, max_topics: int = 3) -> str:
+def _worst_topics(problem: Problem) -> str:
     """Return a text with the topics that have most partitions without a replica in some rack of a member."""
     wanted = np.unique(problem.member_rack[problem.member_rack != NOBODY])
     lacking = ~problem.replica_racks[:, wanted].all(axis=1)
     counts = np.bincount(problem.topic_of[lacking], minlength=len(problem.topics))
     totals = np.bincount(problem.topic_of, minlength=len(problem.topics))
-    worst = [int(topic) for topic in np.argsort(-counts, kind="stable")[:max_topics] if counts[topic]]
+    worst = [int(topic) for topic in np.argsort(-counts, kind="stable")[:_MAX_TOPICS] if counts[topic]]
     return "; ".join(
         f"{counts[topic]} of {totals[topic]} partitions of {problem.topics[topic]} have no replica in some rack of a "
         "member"

@@ -128,16 +128,6 @@ def bytes_between(curve: Curve, first: int, end: int) -> float:
     return max(0.0, _bytes_after(curve, first) - _bytes_after(curve, end)) if end > first else 0.0
 
 
-def points(curve: Curve) -> list[tuple[int, float]]:
-    """Return the offsets at which bytes are known, ascending, with the bytes from each to the end of the log."""
-    offset, size = curve.extent.end, 0.0
-    found = [(offset, size)]
-    for records, more in _newest_first(curve.stretches):
-        offset, size = offset - records, size + more
-        found.append((offset, size))
-    return found[::-1]
-
-
 def _packed(records: int, size: float) -> bytes:
     """Return stretches of this number of offsets and bytes: one, unless the offsets need more than 32 bits."""
     many, rest = divmod(records, _LARGEST)

@@ -162,8 +162,7 @@ class PartitionTraffic:
     Attributes:
         partition: Topic and number; one object for all groups that read it, which there may be thousands of.
         member: Member id of its owner, or None.
-        serving_broker: Broker whose replica serves the owner, or None where unknown.
-        serving_rack: That broker's rack, or None where unknown.
+        serving_rack: Rack of the broker whose replica serves the owner, or None where unknown.
         bytes_per_second: What the group reads by its commits, smoothed, in wire bytes; None before there are two polls.
         written_per_second: What is written to the partition: what the group reads in the long run; None while unknown.
         lag_records: Records that are not read yet, as `traffic.lag` has it; None if not known.
@@ -175,7 +174,6 @@ class PartitionTraffic:
 
     partition: tuple[str, int]
     member: str | None
-    serving_broker: int | None
     serving_rack: str | None
     bytes_per_second: float | None
     lag_records: int | None

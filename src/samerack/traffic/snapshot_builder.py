@@ -54,8 +54,8 @@ class PartitionRows(Collection[PartitionTraffic]):
 
     def __init__(self, partitions: Collection[PartitionTraffic]) -> None:
         """Keep what these have."""
-        shared: dict[tuple[str | None, int | None, str | None], tuple[str | None, int | None, str | None]] = {}
-        readers = ((one.member, one.serving_broker, one.serving_rack) for one in partitions)
+        shared: dict[tuple[str | None, str | None], tuple[str | None, str | None]] = {}
+        readers = ((one.member, one.serving_rack) for one in partitions)
         self._keys = tuple(one.partition for one in partitions)
         self._readers = tuple(shared.setdefault(reader, reader) for reader in readers)
         self._records = np.array(
@@ -81,13 +81,12 @@ class PartitionRows(Collection[PartitionTraffic]):
     def __iter__(self) -> Iterator[PartitionTraffic]:
         """Make them."""
         rows = zip(self._keys, self._readers, self._records.tolist(), self._numbers.tolist(), strict=True)
-        for key, (member, broker, rack), records, numbers in rows:
+        for key, (member, rack), records, numbers in rows:
             lag, readable, committed = (None if count == _NONE else count for count in records)
             read, written, seconds = (None if isnan(number) else number for number in numbers)
             yield PartitionTraffic(
                 partition=key,
                 member=member,
-                serving_broker=broker,
                 serving_rack=rack,
                 bytes_per_second=read,
                 written_per_second=written,
@@ -223,7 +222,6 @@ class SnapshotBuilder:
         rates, read = poller.production.rates(partitions), self._read_rates.rates(reading.group.group)
         for partition in partitions:
             owner = reading.owners.get(partition)
-            broker = poller.serving(partition, owner)
             log, offset = state.logs.get(partition), reading.committed.get(partition)
             records = None if log is None else lag_records(log.start, log.end, offset)
             readable = (
@@ -237,8 +235,7 @@ class SnapshotBuilder:
                 PartitionTraffic(
                     partition=partition,
                     member=owner.id or None if owner is not None else None,
-                    serving_broker=broker,
-                    serving_rack=poller.rack_of(broker) or None,
+                    serving_rack=poller.rack_of(poller.serving(partition, owner)) or None,
                     bytes_per_second=read.get(partition),
                     written_per_second=written.value if written is not None else None,
                     lag_records=records,

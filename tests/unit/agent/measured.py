@@ -128,7 +128,6 @@ def group(
             PartitionTraffic(
                 partition=("clicks", number),
                 member="m1",
-                serving_broker=1,
                 serving_rack=A,
                 bytes_per_second=1000.0,
                 lag_records=20,

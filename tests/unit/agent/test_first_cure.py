@@ -145,7 +145,6 @@ class Cluster:
                 PartitionTraffic(
                     partition=(readers.name, number),
                     member=owner,
-                    serving_broker=None,
                     serving_rack=served,
                     bytes_per_second=readers.size / WINDOW_SECONDS,
                     lag_records=0,

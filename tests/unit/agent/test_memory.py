@@ -100,8 +100,10 @@ def test_a_worker_is_bounded_by_its_container(tmp_path: Path) -> None:
 _COMMAND: Final = """
 import os
 import sys
+from functools import partial
 from pathlib import Path
-from samerack.cli.memory_bound import bounded
+from samerack.agent.supervisor import memory
+from samerack.cli import memory_bound
 from samerack.common.errors import report_error
 from samerack.common.errors import AgentError
 
@@ -112,7 +114,8 @@ def command():
     print(len(taken), Path("/proc/self/oom_score_adj").read_text().strip())
 
 try:
-    bounded(command, root=Path(sys.argv[1]))
+    memory_bound.limits = partial(memory.limits, Path(sys.argv[1]))
+    memory_bound.bounded(command)
 except AgentError as error:
     sys.exit(report_error(error))
 """

@@ -652,7 +652,7 @@ def served(
             for one in taken.members
         ),
         partitions=tuple(
-            replace(one, member=names[at % len(names)], serving_rack=racks[at % len(racks)], serving_broker=None)
+            replace(one, member=names[at % len(names)], serving_rack=racks[at % len(racks)])
             for at, one in enumerate(taken.partitions)
         ),
         blind_spots=(BlindSpot.SERVING_GUESSED,) if guessed else (),

@@ -41,7 +41,6 @@ def taken(
             PartitionTraffic(
                 partition=("clicks", number),
                 member=name,
-                serving_broker=None,
                 serving_rack="elsewhere" if name in across else members[name],
                 bytes_per_second=None,
                 written_per_second=rate,

@@ -10,7 +10,7 @@ import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.load import exact
-from samerack.assignors.consumer.load.bound import lower_bound
+from samerack.assignors.consumer.load.bound import lower_bound, with_limits, with_room
 from samerack.assignors.consumer.load.plan import greatest_loads, loads_above_least, place_by_load
 from samerack.assignors.consumer.load.units import LoadUnits, greatest, rank
 from samerack.assignors.consumer.optimal import Options, assign
@@ -18,6 +18,8 @@ from samerack.assignors.problem import NOBODY, AssignmentError, Problem
 from tests import effort
 
 _CLOSE = 1e-6
+_GAP = 1.005
+"""What the most loaded member may have, as a multiple of the least that is possible with the tolerance."""
 _MAX_PLANS = 5_000
 
 
@@ -27,17 +29,15 @@ def test_no_plan_is_better_within_tolerance_and_gap(part: int) -> None:
     for seed in range(effort.of(1_000, minimum=25)):
         draw = np.random.default_rng(10_000 * part + seed)
         tolerance = float(draw.choice([0.0, 0.1, 0.5]))
-        made = place_by_load(_small(draw), tolerance=tolerance)
-        units = made.units
+        group = _small(draw)
+        made, units = place_by_load(group, tolerance=tolerance), with_limits(with_room(group))
         plans = np.array(list(product(*(np.flatnonzero(units.may_have[kind]).tolist() for kind in units.kind))))
-        found = [rank(units, plan.astype(np.int32), made.limit) for plan in plans]
-        feasible = [(plan, cost) for plan, cost in zip(plans, found, strict=True) if not cost[0]]
-        least = min(greatest(units, plan.astype(np.int32)) for plan, _ in feasible)
-        assert made.bound <= least * (1 + _CLOSE), seed
-        assert made.level <= least * (1 + 0.005 + _CLOSE), seed
-        assert made.limit == pytest.approx(made.level * (1 + tolerance)), seed
-        best = min(cost[:5] for _, cost in feasible)
-        assert rank(units, made.member, made.limit)[:5] == best, seed
+        feasible = [plan for plan in plans.astype(np.int32) if not rank(units, plan, 0.0)[0]]
+        least = min(greatest(units, plan) for plan in feasible)
+        assert lower_bound(units) <= least * (1 + _CLOSE), seed
+        limit = least * (1 + tolerance)
+        best = min(rank(units, plan, limit)[:5] for plan in feasible)
+        assert rank(units, made, limit * _GAP)[:5] <= best, seed
 
 
 @pytest.mark.parametrize("members", [5, 40])
@@ -158,14 +158,13 @@ def test_small_groups_need_no_integer_programs(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(exact, "_linear_solver", lambda: None)
     worse = 0
     for seed in range(60):
-        made = place_by_load(_small(np.random.default_rng(seed)), tolerance=0.1)
-        units = made.units
-        cost = rank(units, made.member, made.limit)
-        assert not cost[0]
+        group = _small(np.random.default_rng(seed))
+        made, units = place_by_load(group, tolerance=0.1), with_limits(with_room(group))
+        assert not rank(units, made, 0.0)[0]
         monkeypatch.undo()
-        better = place_by_load(_small(np.random.default_rng(seed)), tolerance=0.1)
+        better = place_by_load(group, tolerance=0.1)
         monkeypatch.setattr(exact, "_linear_solver", lambda: None)
-        worse += greatest(units, made.member) > greatest(units, better.member) * 1.1 * (1 + _CLOSE)
+        worse += greatest(units, made) > greatest(units, better) * 1.1 * (1 + _CLOSE)
     assert worse <= 3
 
 

@@ -33,7 +33,6 @@ def _observe(records: Mapping[Partition, float], settings: Settings, *, seconds:
         PartitionTraffic(
             partition=one,
             member=None,
-            serving_broker=None,
             serving_rack=None,
             bytes_per_second=1000.0,
             lag_records=None,

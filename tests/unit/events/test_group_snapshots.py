@@ -53,7 +53,6 @@ def test_a_poll_a_plan_and_measuring_show_the_same() -> None:
             PartitionTraffic(
                 partition=("clicks", number),
                 member=name,
-                serving_broker=None,
                 serving_rack=None,
                 bytes_per_second=None,
                 lag_records=None,

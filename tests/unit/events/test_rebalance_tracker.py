@@ -20,7 +20,6 @@ def partition(number: int, committed: int | None, *, lag: int = 5, member: str =
     return PartitionTraffic(
         partition=("t", number),
         member=member,
-        serving_broker=None,
         serving_rack=None,
         bytes_per_second=None,
         lag_records=lag + 3,

@@ -123,7 +123,6 @@ def _group(random: Random) -> tuple[GroupTraffic, ClusterView, dict[tuple[str, i
             PartitionTraffic(
                 partition=one,
                 member=owners[one],
-                serving_broker=brokers[one][0],
                 serving_rack=None,
                 bytes_per_second=rates[one],
                 lag_records=None,

@@ -33,7 +33,6 @@ def _watched(*, speed: float, commit_every: float, seconds: float, behind: float
         one = PartitionTraffic(
             partition=("t", 0),
             member="m",
-            serving_broker=None,
             serving_rack=None,
             bytes_per_second=None,
             written_per_second=float(_RATE),

@@ -179,7 +179,6 @@ class _Day:
             PartitionTraffic(
                 partition=("t", number),
                 member=_NAMES[owner],
-                serving_broker=None,
                 serving_rack=None,
                 bytes_per_second=None,
                 written_per_second=rate * _BYTES,

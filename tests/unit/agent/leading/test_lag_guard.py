@@ -61,7 +61,6 @@ class _Guarded:
             PartitionTraffic(
                 partition=("t", number),
                 member=f"m{number}",
-                serving_broker=None,
                 serving_rack=None,
                 bytes_per_second=None,
                 written_per_second=rate,

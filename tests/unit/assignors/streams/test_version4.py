@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -95,9 +93,9 @@ def test_8_a_weighs_ten_partitions_against_a_rack() -> None:
 def test_later_standbys_prefer_traffic() -> None:
     """KIP-925 version 4, option II: once enough standbys are reliable, the next ones go where they read least."""
     case = one_each([0, 1], [2, 3], [[0, 1], [1, 0]], [0, 1, 0, 1])
-    none_reliable = replace(VERSION_4_OPTION_II, reliable=0)
-    assert prefer_reliability(case, none_reliable).tolist() == [2, 3]
-    assert none_reliable.later == Weights(traffic=1_000_000, same_rack=1)
+    later = VERSION_4_OPTION_II.later
+    assert prefer_reliability(case, Reliability(first=later, later=later)).tolist() == [2, 3]
+    assert later == Weights(traffic=1_000_000, same_rack=1)
 
 
 @pytest.mark.parametrize("reliability", [VERSION_4_OPTION_II, REJECTED])
