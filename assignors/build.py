@@ -8,7 +8,7 @@ its members often, so a `TopicTable` is made once and used for many problems.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -57,16 +57,6 @@ class TopicTable:
     racks: tuple[str, ...]
     replica_racks: BoolArray
     leader_rack: Int32Array
-
-    def with_racks(self, racks: tuple[str, ...]) -> tuple[BoolArray, Int32Array]:
-        """Return `replica_racks` and `leader_rack` for these racks, which must include those of the replicas."""
-        if racks == self.racks:
-            return self.replica_racks, self.leader_rack
-        index = {rack: number for number, rack in enumerate(racks)}
-        places = np.array([index[rack] for rack in self.racks], np.int32)
-        replica_racks = np.zeros((len(self.topic_of), len(racks)), np.bool_)
-        replica_racks[:, places] = self.replica_racks
-        return replica_racks, np.append(places, np.int32(NOBODY))[self.leader_rack]
 
 
 def topic_table(topics: Mapping[str, Sequence[Sequence[str | None]]]) -> TopicTable:
@@ -220,28 +210,24 @@ def assemble(
     order = sorted(range(len(members)), key=lambda index: members[index].id)
     ordered = [members[index] for index in order]
     _reject_twins(member.id for member in ordered)
-    found = {member.rack for member in ordered if member.rack}
-    racks = table.racks if found <= set(table.racks) else tuple(sorted(found.union(table.racks)))
-    replica_racks, leader_rack = table.with_racks(racks)
     subscription_of, subscriptions = _subscriptions(ordered, table)
-    rack_index = {rack: index for index, rack in enumerate(racks)}
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     generations = np.array([member.generation for member in ordered], np.int64)
     owner, contested = _present_owners(
         table, rank[claims.member], claims, generations, subscriptions=subscriptions, subscription_of=subscription_of
     )
-    return Problem(
+    problem = Problem(
         topics=table.names,
         topic_of=table.topic_of,
         number_of=table.number_of,
-        racks=racks,
-        replica_racks=replica_racks,
-        leader_rack=leader_rack,
+        racks=table.racks,
+        replica_racks=table.replica_racks,
+        leader_rack=table.leader_rack,
         weights=weights,
         members=tuple(member.id for member in ordered),
         instance_ids=tuple(member.instance_id or None for member in ordered),
-        member_rack=np.array([rack_index.get(member.rack or "", NOBODY) for member in ordered], np.int32),
+        member_rack=np.full(len(ordered), NOBODY, np.int32),
         reads_any_replica=np.array([member.reads_any_replica for member in ordered], np.bool_),
         subscription_of=subscription_of,
         subscriptions=subscriptions,
@@ -250,6 +236,28 @@ def assemble(
         capacity=capacities_of(ordered, by_load=loads is not None),
         max_partitions=limits_of(ordered),
         contested=contested if contested.any() else None,
+    )
+    problem = with_racks(problem, (member.rack for member in ordered if member.rack))
+    index = {rack: number for number, rack in enumerate(problem.racks)}
+    return replace(
+        problem, member_rack=np.array([index.get(member.rack or "", NOBODY) for member in ordered], np.int32)
+    )
+
+
+def with_racks(problem: Problem, racks: Iterable[str]) -> Problem:
+    """Return the problem with columns for these racks too, in which the group has no replica or member yet."""
+    names = tuple(sorted({*problem.racks, *racks}))
+    if names == problem.racks:
+        return problem
+    position = np.array([*map(names.index, problem.racks), NOBODY], np.int32)  # the last entry is for NOBODY
+    places = np.zeros((len(problem.replica_racks), len(names)), np.bool_)
+    places[:, position[:-1]] = problem.replica_racks
+    return replace(
+        problem,
+        racks=names,
+        replica_racks=places,
+        leader_rack=position[problem.leader_rack],
+        member_rack=position[problem.member_rack],
     )
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from samerack.assignors.build import MAX_CAPACITY, MemberInput, build_problem, capacities_of, limits_of
+from samerack.assignors.build import MAX_CAPACITY, MemberInput, build_problem, capacities_of, limits_of, with_racks
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import cross_rack_mask, known_mask
 from samerack.assignors.problem import (
@@ -192,23 +192,6 @@ def at_rates_of(group: GroupProblem, state: GroupState) -> GroupProblem:
         _check_rates(topic)
     rates = _rates(state)
     return replace(group, problem=replace(group.problem, weights=_whole_bytes(rates)), rates=rates, state=state)
-
-
-def with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
-    """Return the problem with columns for these racks too, in which the group has no replica or member yet."""
-    names = tuple(sorted({*problem.racks, *racks}))
-    if names == problem.racks:
-        return problem
-    position = np.array([*map(names.index, problem.racks), NOBODY], np.int32)  # the last entry is for NOBODY
-    places = np.zeros((len(problem.replica_racks), len(names)), np.bool_)
-    places[:, position[:-1]] = problem.replica_racks
-    return replace(
-        problem,
-        racks=names,
-        replica_racks=places,
-        leader_rack=position[problem.leader_rack],
-        member_rack=position[problem.member_rack],
-    )
 
 
 def _whole_bytes(rates: FloatArray) -> Int64Array:

@@ -13,10 +13,11 @@ from typing import Final
 import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each
+from samerack.assignors.build import with_racks
 from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int64Array
 from samerack.assignors.solvers import Layer, solve_layers
 from samerack.common.errors import SettingsError
-from samerack.pipeline.problem import GroupProblem, by_name, with_racks
+from samerack.pipeline.problem import GroupProblem, by_name
 
 _MAX_PLACEMENTS: Final = 20
 """Even placements of members that are compared: all of them in up to six racks."""

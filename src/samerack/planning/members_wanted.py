@@ -14,13 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from samerack.assignors.build import with_racks
 from samerack.assignors.evaluate import Rates
 from samerack.assignors.problem import AssignmentError, BoolArray, FloatArray, Int64Array, Problem
 from samerack.assignors.solvers import module_of_ortools
 from samerack.cluster.view import ClusterView, SettledCluster
 from samerack.common.weights import FULL_LOAD
 from samerack.planning.deadline import DEADLINE_SECONDS, in_process
-from samerack.planning.rack_spread import broker_racks, racks_known, with_racks
+from samerack.planning.rack_spread import broker_racks, racks_known
 
 _SLACK: Final = 1e-9
 _FEW: Final = (2, 3, 4)

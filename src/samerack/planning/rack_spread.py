@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from samerack.assignors.build import with_racks
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import Rates, evaluate, share_of_owners
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
@@ -157,17 +158,6 @@ def _moved(racks: Int32Array, places: Int64Array, seats: Int64Array) -> Int32Arr
         free += [place] * (count - len(here))
     moved[moved == NOBODY] = free
     return moved
-
-
-def with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
-    """Return the problem with racks that it may lack, in which nothing is."""
-    more = tuple(rack for rack in racks if rack not in problem.racks)
-    if not more:
-        return problem
-    nothing: BoolArray = np.zeros((len(problem.topic_of), len(more)), np.bool_)
-    return replace(
-        problem, racks=(*problem.racks, *more), replica_racks=np.concatenate([problem.replica_racks, nothing], axis=1)
-    )
 
 
 def racks_known(problem: Problem, cluster: ClusterView | SettledCluster) -> bool:

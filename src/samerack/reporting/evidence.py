@@ -16,12 +16,13 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from samerack.assignors.build import with_racks
 from samerack.assignors.evaluate import cross_rack_mask, row_of
 from samerack.assignors.problem import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Problem
 from samerack.common.money import per_month
 from samerack.common.records import LEADING
 from samerack.planning.deadline import assign_aside
-from samerack.planning.rack_spread import broker_racks, with_racks
+from samerack.planning.rack_spread import broker_racks
 from samerack.reporting.costs import ServedElsewhere, served_elsewhere
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost, Report
