@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.application import Strategy
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.evaluate import remote_partitions
+from samerack.assignors.streams.evaluate import reads_of, weight_across
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -163,7 +163,6 @@ class RackOptimization:
         costs: the costs that apply.
         strategy: selects the graph.
         with_changelogs: whether an active's changelogs count as well (Kafka's public utility).
-        known: cache of the weight of cross-rack partitions by task and rack.
     """
 
     state: ApplicationState
@@ -171,16 +170,12 @@ class RackOptimization:
     costs: Costs
     strategy: Strategy
     with_changelogs: bool = False
-    known: dict[tuple[TaskId, str], int] = field(default_factory=dict, compare=False)
 
     def price(self, task: TaskId, holder: TaskHolder) -> int:
         """Return the cost of the task on that client, with the move if it is not there yet."""
-        key = task, holder.rack
-        if key not in self.known:
-            remote = remote_partitions(self.state, holder.process, task, self.kind, compatible=self.with_changelogs)
-            self.known[key] = sum(partition.weight for partition in remote)
-        moved = 0 if task in holder.of_type(self.kind) else self.costs.non_overlap
-        return self.known[key] * self.costs.traffic + moved
+        reads = reads_of(self.state, self.kind, compatible=self.with_changelogs)
+        across = weight_across(reads.distinct[reads.number[task]], holder.rack)
+        return across * self.costs.traffic + (0 if task in holder.of_type(self.kind) else self.costs.non_overlap)
 
 
 def place_actives(optimization: RackOptimization, board: Board, tasks: Collection[TaskId]) -> None:

@@ -18,6 +18,7 @@ Kafka runs its algorithm once and ignores tags (`compatible`).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from math import lcm
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,7 +27,7 @@ from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.application import Strategy
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.board import Board
-from samerack.assignors.streams.evaluate import remote_partitions
+from samerack.assignors.streams.evaluate import reads_of, weight_across
 from samerack.assignors.streams.java_sets import processes_in_java_order
 from samerack.assignors.streams.kafka_racks import MAX_OWN_WORK
 from samerack.assignors.streams.optimize import tag_warnings
@@ -70,7 +71,7 @@ class Ranking:
         self._gates = gates
         self._costs = costs
         self._common = lcm(*(client.num_processing_threads for client in state.states.values()))
-        self._prices: dict[tuple[str | None, TaskType], _Prices] = {}
+        self._across = cache(self._weight_across)
 
     def rank(self, plan: Assignments) -> Rank:
         """Return the rank of a plan; smaller is better."""
@@ -85,46 +86,21 @@ class Ranking:
 
     def _price(self, process: ProcessId, assignment: KafkaStreamsAssignment) -> tuple[int, int]:
         """Return what the tasks of a client cost, and the weight of what they read across racks."""
-        had = self._before[process].tasks
-        prices = {role: self._prices_at(process, role) for role in TaskType}
+        had, rack = self._before[process].tasks, self._state.states[process].rack_id
         price = reads = 0
         for task, role in assignment.tasks.items():
-            stays, moves, across = prices[role][task]
-            price += stays if had.get(task) is role else moves
+            costs = self._costs if self._state.all_tasks[task].is_stateful else STATELESS
+            across = self._across(rack, role, task)
+            price += costs.traffic * across + (0 if had.get(task) is role else costs.non_overlap)
             reads += across
         return price, reads
 
-    def _prices_at(self, process: ProcessId, role: TaskType) -> _Prices:
-        key = self._state.states[process].rack_id, role
-        if key not in self._prices:
-            gate = self._gates.active if role is TaskType.ACTIVE else self._gates.standby
-            self._prices[key] = _Prices(self._state, process, role, self._costs, with_racks=isinstance(gate, Strategy))
-        return self._prices[key]
-
-
-class _Prices(dict["TaskId", tuple[int, int, int]]):
-    """The price of each task in one role on the clients of one rack: if it was there in this role, and if it moves.
-
-    The third figure is the weight of what it reads across racks.
-    """
-
-    def __init__(
-        self, state: ApplicationState, process: ProcessId, role: TaskType, costs: Costs, *, with_racks: bool
-    ) -> None:
-        super().__init__()
-        self._state = state
-        self._process = process
-        self._role = role
-        self._costs = costs
-        self._with_racks = with_racks
-
-    def __missing__(self, task: TaskId) -> tuple[int, int, int]:
-        costs = self._costs if self._state.all_tasks[task].is_stateful else STATELESS
-        remote = remote_partitions(self._state, self._process, task, self._role) if self._with_racks else ()
-        across = sum(partition.weight for partition in remote)
-        stays = costs.traffic * across
-        self[task] = stays, stays + costs.non_overlap, across
-        return self[task]
+    def _weight_across(self, rack: str | None, role: TaskType, task: TaskId) -> int:
+        """Return the weight of what a task reads across racks in one role, where racks count."""
+        if not isinstance(self._gates.active if role is TaskType.ACTIVE else self._gates.standby, Strategy):
+            return 0
+        reads = reads_of(self._state, role)
+        return weight_across(reads.distinct[reads.number[task]], rack)
 
 
 def _tags_of_copies(state: ApplicationState, plan: Assignments) -> int:
