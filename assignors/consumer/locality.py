@@ -7,16 +7,12 @@ each column: its weight if such a member would read it across racks, else 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from samerack.assignors.arrays import combine, dense_rank, first_of_each, row_codes
 from samerack.assignors.build import check_weights
 from samerack.assignors.problem import NOBODY, BoolArray, Int32Array, Int64Array, Problem
-
-_FEW: Final = 128
-"""Numbers up to which a dictionary finds distinct rows faster than numpy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +49,8 @@ def locality(problem: Problem) -> Locality:
     first = first_of_each(price, count)
     prices = np.where(near[code[first]], 0, values[weight[first]][:, np.newaxis])
     prices -= prices.min(axis=1, initial=np.iinfo(np.int64).max, keepdims=True)
-    distinct, row = _distinct(prices)
-    return Locality(column=column, price=row[price], prices=distinct)
-
-
-def _distinct(rows: Int64Array) -> tuple[Int64Array, Int32Array]:
-    """Return the distinct rows, ascending, and the number of each row among them."""
-    if rows.size > _FEW:
-        distinct, number = np.unique(rows, axis=0, return_inverse=True)
-        return distinct, number.astype(np.int32)
-    listed = list(map(tuple, rows.tolist()))
-    numbers = {row: index for index, row in enumerate(sorted(set(listed)))}
-    return np.array(list(numbers), np.int64).reshape(-1, rows.shape[1]), np.array(
-        [numbers[row] for row in listed], np.int32
-    )
+    distinct, row = np.unique(prices, axis=0, return_inverse=True)
+    return Locality(column=column, price=row.astype(np.int32)[price], prices=distinct)
 
 
 def _columns(problem: Problem) -> tuple[Int32Array, Int32Array, BoolArray]:

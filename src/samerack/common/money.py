@@ -14,8 +14,6 @@ from typing import Any, Final
 
 import yaml
 
-from samerack.common.errors import SettingsError
-
 SECONDS_PER_MONTH: Final = 730 * 3600.0
 """A month as providers count it: 730 hours."""
 DECIMAL_GB: Final = 1_000_000_000
@@ -58,21 +56,9 @@ def per_month(dollars: float | None, seconds: float) -> float | None:
     return dollars / seconds * SECONDS_PER_MONTH if dollars is not None and seconds > 0 else None
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of the tables that are shipped with the program."""
-    folder = resources.files("samerack.common").joinpath("prices")
-    return tuple(sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")))
-
-
 @cache
 def shipped(name: str) -> PriceTable:
-    """Load the table of this name, once.
-
-    Raises:
-        SettingsError: There is no such table.
-    """
-    if name not in names():
-        raise SettingsError(f"money.prices: {name!r} is not a price table; choose {', '.join(names())} and custom")
+    """Load the table of this name, once; `money.prices` allows no other names."""
     text = resources.files("samerack.common").joinpath("prices", f"{name}.yaml").read_text(encoding="utf-8")
     entries: Mapping[str, Any] = yaml.safe_load(text)
     return PriceTable(

@@ -17,7 +17,7 @@ from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads, MemberKey
 from samerack.traffic.flows import Tally, Window, count
-from samerack.traffic.gaps import handed_over, merged
+from samerack.traffic.gaps import handed_over
 from samerack.traffic.lag import NO_LAG
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.replication import ReplicationMeter
@@ -123,10 +123,8 @@ class Cycle:
         snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
         if is_sure:
             self._poller.done(poll, now)
-        gaps = merged(
-            [*snapshot.gaps, *self._replication.gaps, *elsewhere, *self._exact.gaps, *self._hand_overs(now=now)]
-        )
-        snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
+        gaps = (*snapshot.gaps, *self._replication.gaps, *elsewhere, *self._exact.gaps, *self._hand_overs(now=now))
+        snapshot = replace(snapshot, gaps=tuple(dict.fromkeys(gaps)), cycle_seconds=time.perf_counter() - started)
         counted = [flow for name, one in poll.items() if self._counts(name, now=now) for flow in one.counted]
         self._board.publish(snapshot, counted)
         return snapshot

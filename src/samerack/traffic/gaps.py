@@ -112,8 +112,3 @@ def refused(family: Family, where: str, code: int, *, passing: bool = False) -> 
     if type(error).__name__ in _PASSING and not passing:
         return []
     return [failed(family, where, error)]
-
-
-def merged(gaps: list[Gap]) -> tuple[Gap, ...]:
-    """Return each distinct gap once."""
-    return tuple(dict.fromkeys(gaps))

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from samerack.agent.web import api as web_api
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.gaps import failed, merged, refused
+from samerack.traffic.gaps import failed, refused
 from samerack.traffic.metrics import OTHER, SeriesLimits, TrafficCollector, TrafficMetrics
 from samerack.traffic.snapshot import (
     Family,
@@ -268,7 +268,7 @@ def test_what_passes_by_itself_is_no_gap() -> None:
     """A moved leader is no gap, since the next cycle asks again; a refusal and a failure are reported once each."""
     assert refused(Family.END_OFFSETS, "t", 6) == []
     assert refused(Family.END_OFFSETS, "t", 0) == []
-    (gap,) = merged([*refused(Family.PROBE, "t", 29), *refused(Family.PROBE, "t", 29)])
+    (gap,) = {*refused(Family.PROBE, "t", 29), *refused(Family.PROBE, "t", 29)}
     assert gap.refused
     assert "READ" in gap.consequence
     assert not failed(Family.PROBE, "t", TimeoutError("late")).refused
