@@ -1,8 +1,8 @@
-"""Reads Kafka Streams' `SubscriptionInfo` and `AssignmentInfo`, versions 1 to 11, as Kafka does.
+"""Reads what is needed of Kafka Streams' `SubscriptionInfo` and `AssignmentInfo`, versions 1 to 11, as Kafka does.
 
 Of a subscription info of a newer version only the two version numbers are read, as in Kafka. Strings of an assignment
-info are in Java's modified UTF-8, unlike in all other Kafka messages; since version 5 each topic of its hosts is
-written once, in a dictionary.
+info are in Java's modified UTF-8, unlike in all other Kafka messages. What its hosts serve is not read: the time of the
+next rebalance, which comes after it, is the end of the message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from samerack.protocol.streams_values import (
     MAX_VERSION,
     NEVER,
     UNKNOWN_OFFSET_SUM,
-    UNKNOWN_VERSION,
     AssignmentInfo,
     Pairs,
     StreamsTask,
@@ -26,11 +25,11 @@ from samerack.protocol.streams_values import (
 )
 from samerack.protocol.wire import INT16, INT32, read_count, read_integer, read_optional_bytes, read_optional_text
 
-INT8: Final = Struct(">b")
 UINT16: Final = Struct(">H")
 INT64: Final = Struct(">q")
 TASK: Final = Struct(">ii")
 OFFSET: Final = Struct(">iq")
+UNIQUE_FIELD_AND_ERROR: Final = Struct(">bi")
 
 SMALLEST_TASK: Final = 2 * INT32.size
 SMALLEST_TEXT: Final = UINT16.size
@@ -39,24 +38,17 @@ SMALLEST_TEXT: Final = UINT16.size
 ENDPOINT_SINCE: Final = 2
 LATEST_SUPPORTED_SINCE: Final = 3
 OFFSETS_SINCE: Final = 7
-UNIQUE_FIELD_SINCE: Final = 8
-ERROR_CODE_SINCE: Final = 9
 FLAT_OFFSETS_SINCE: Final = 10
 TAGS_SINCE: Final = 11
 
 # versions of an assignment info
-HOSTS_SINCE: Final = 2
 COMMONLY_SUPPORTED_SINCE: Final = 3
-ERR_CODE_SINCE: Final = 4
-DICTIONARY_SINCE: Final = 5
-STANDBY_HOSTS_SINCE: Final = 6
 NEXT_REBALANCE_SINCE: Final = 7
 NAMED_TOPOLOGY_SINCE: Final = 10
 
 NO_PROCESS: Final = UUID(int=0)
 
 Offsets = list[tuple[StreamsTask, int]]
-Hosts = tuple[tuple[tuple[str, int], Pairs], ...]
 
 
 def decode_subscription_info(data: bytes) -> SubscriptionInfo:
@@ -68,12 +60,12 @@ def decode_subscription_info(data: bytes) -> SubscriptionInfo:
         ProtocolError: The bytes are not such an info.
     """
     version, at = read_integer(data, 0, INT32, "version")
-    latest = UNKNOWN_VERSION
+    latest = version
     if version >= LATEST_SUPPORTED_SINCE:
         latest, at = read_integer(data, at, INT32, "latest_supported")
     check_versions(version, latest)
     if version > MAX_VERSION:
-        return SubscriptionInfo(version=version, latest_supported=latest, process_id=NO_PROCESS, trailing=data[at:])
+        return SubscriptionInfo(version=version, process_id=NO_PROCESS)
     process, at = _read_process(data, at)
     offsets: Offsets = []
     if version < OFFSETS_SINCE:
@@ -84,24 +76,16 @@ def decode_subscription_info(data: bytes) -> SubscriptionInfo:
     if version >= OFFSETS_SINCE:
         read = _read_offsets if version >= FLAT_OFFSETS_SINCE else _read_nested_offsets
         offsets, at = read(data, at)
-    unique = error = 0
-    if version >= UNIQUE_FIELD_SINCE:
-        unique, at = read_integer(data, at, INT8, "unique_field")
-    if version >= ERROR_CODE_SINCE:
-        error, at = read_integer(data, at, INT32, "error_code")
     tags: list[tuple[str, str]] = []
     if version >= TAGS_SINCE:
-        tags, at = _read_tags(data, at)
+        _, at = read_integer(data, at, UNIQUE_FIELD_AND_ERROR, "error_code")
+        tags = _read_tags(data, at)
     return SubscriptionInfo(
         version=version,
-        latest_supported=latest,
         process_id=process,
         user_endpoint=endpoint or None,
         task_offset_sums=tuple(offsets),
-        unique_field=unique,
-        error_code=error,
         client_tags=tuple(tags),
-        trailing=data[at:],
     )
 
 
@@ -109,7 +93,7 @@ def check_versions(version: int, latest: int) -> None:
     """Refuse version numbers that no client sends."""
     if version < 1:
         raise ProtocolError(f"version {version}; Streams' versions start at 1", field="version", offset=0)
-    if version >= LATEST_SUPPORTED_SINCE and latest < version:
+    if latest < version:
         message = f"the newest supported version is {latest}, below the used version {version}"
         raise ProtocolError(message, field="latest_supported", offset=INT32.size)
 
@@ -173,14 +157,14 @@ def _read_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
     return offsets, at
 
 
-def _read_tags(data: bytes, at: int) -> tuple[list[tuple[str, str]], int]:
+def _read_tags(data: bytes, at: int) -> list[tuple[str, str]]:
     tags = []
     count, at = read_count(data, at, "client_tags", smallest=2 * INT32.size)
     for index in range(count):
         key, at = _read_encoded_text(data, at, f"client_tags[{index}].key")
         value, at = _read_encoded_text(data, at, f"client_tags[{index}].value")
         tags.append((key, value))
-    return tags, at
+    return tags
 
 
 def decode_assignment_info(data: bytes) -> AssignmentInfo:
@@ -192,36 +176,14 @@ def decode_assignment_info(data: bytes) -> AssignmentInfo:
     version, at = read_integer(data, 0, INT32, "version")
     if not 1 <= version <= MAX_VERSION:
         raise ProtocolError(f"version {version}; the known ones are 1 to {MAX_VERSION}", field="version", offset=0)
-    common = UNKNOWN_VERSION
     if version >= COMMONLY_SUPPORTED_SINCE:
-        common, at = read_integer(data, at, INT32, "commonly_supported")
+        _, at = read_integer(data, at, INT32, "commonly_supported")
     active, at = _read_active(data, at, version)
     standby, at = _read_standby(data, at, version)
-    hosts: Hosts = ()
-    standby_hosts: Hosts = ()
-    if version >= HOSTS_SINCE:
-        topics: dict[int, str] | None = None
-        if version >= DICTIONARY_SINCE:
-            topics, at = _read_dictionary(data, at)
-        hosts, at = _read_hosts(data, at, "partitions_by_host", topics)
-        if version >= STANDBY_HOSTS_SINCE:
-            standby_hosts, at = _read_hosts(data, at, "standby_partitions_by_host", topics)
-    error, next_rebalance = 0, NEVER
-    if version >= ERR_CODE_SINCE:
-        error, at = read_integer(data, at, INT32, "err_code")
+    next_rebalance = NEVER
     if version >= NEXT_REBALANCE_SINCE:
-        next_rebalance, at = read_integer(data, at, INT64, "next_rebalance_ms")
-    return AssignmentInfo(
-        version=version,
-        commonly_supported=common,
-        active=active,
-        standby=standby,
-        partitions_by_host=hosts,
-        standby_partitions_by_host=standby_hosts,
-        err_code=error,
-        next_rebalance_ms=next_rebalance,
-        trailing=data[at:],
-    )
+        next_rebalance, _ = read_integer(data, max(at, len(data) - INT64.size), INT64, "next_rebalance_ms")
+    return AssignmentInfo(active=active, standby=standby, next_rebalance_ms=next_rebalance)
 
 
 def _read_active(data: bytes, at: int, version: int) -> tuple[tuple[StreamsTask, ...], int]:
@@ -238,48 +200,19 @@ def _read_standby(data: bytes, at: int, version: int) -> tuple[tuple[tuple[Strea
     standby = []
     for index in range(count):
         task, at = _read_task(data, at, version, f"standby[{index}]")
-        pairs, at = _read_pairs(data, at, f"standby[{index}].partitions", None)
+        pairs, at = _read_pairs(data, at, f"standby[{index}].partitions")
         standby.append((task, pairs))
     return tuple(standby), at
 
 
-def _read_hosts(data: bytes, at: int, field: str, topics: dict[int, str] | None) -> tuple[Hosts, int]:
-    count, at = read_count(data, at, field, smallest=SMALLEST_TEXT + 2 * INT32.size)
-    hosts = []
-    for index in range(count):
-        host, at = _read_text(data, at, f"{field}[{index}].host")
-        port, at = read_integer(data, at, INT32, f"{field}[{{}}].port", index)
-        pairs, at = _read_pairs(data, at, f"{field}[{index}].partitions", topics)
-        hosts.append(((host, port), pairs))
-    return tuple(hosts), at
-
-
-def _read_pairs(data: bytes, at: int, field: str, topics: dict[int, str] | None) -> tuple[Pairs, int]:
-    """Read partitions, with topics as names or as numbers of the dictionary."""
-    smallest = SMALLEST_TEXT if topics is None else INT32.size
-    count, at = read_count(data, at, field, smallest=smallest + INT32.size)
+def _read_pairs(data: bytes, at: int, field: str) -> tuple[Pairs, int]:
+    count, at = read_count(data, at, field, smallest=SMALLEST_TEXT + INT32.size)
     pairs = []
     for index in range(count):
-        if topics is None:
-            topic, at = _read_text(data, at, f"{field}[{index}].topic")
-        else:
-            number, after = read_integer(data, at, INT32, f"{field}[{{}}].topic", index)
-            if number not in topics:
-                message = f"topic number {number} is not in the dictionary of {len(topics)} topics"
-                raise ProtocolError(message, field=f"{field}[{index}].topic", offset=at)
-            topic, at = topics[number], after
+        topic, at = _read_text(data, at, f"{field}[{index}].topic")
         partition, at = read_integer(data, at, INT32, f"{field}[{{}}].partition", index)
         pairs.append((topic, partition))
     return tuple(pairs), at
-
-
-def _read_dictionary(data: bytes, at: int) -> tuple[dict[int, str], int]:
-    count, at = read_count(data, at, "topics", smallest=INT32.size + SMALLEST_TEXT)
-    topics = {}
-    for index in range(count):
-        number, at = read_integer(data, at, INT32, "topics[{}].number", index)
-        topics[number], at = _read_text(data, at, f"topics[{index}].name")
-    return topics, at
 
 
 def _read_task(data: bytes, at: int, version: int, field: str) -> tuple[StreamsTask, int]:

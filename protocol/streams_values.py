@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 MAX_VERSION: Final = 11
 """The newest version of both infos whose fields are known (KIP-708)."""
 
-UNKNOWN_VERSION: Final = -1
-"""Value of a version field that the message is too old to have."""
-
 LATEST_OFFSET: Final = -2
 """Offset sum of a task that ran actively on the client."""
 
@@ -41,30 +38,22 @@ class StreamsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionInfo:
-    """The subscription data of a Streams client.
+    """The subscription data of a Streams client, as far as it is used.
 
     Attributes:
-        version: version of the message; newer fields are not written.
-        latest_supported: newest version that the client understands (since version 3), or UNKNOWN_VERSION.
+        version: version of the message; if it is newer than known, nothing else is.
         process_id: the client.
         user_endpoint: `application.server` as host:port, or None (since version 2).
         task_offset_sums: offset sum of each task of which it has state (since version 7; before, it is only known
             whether a task was active: LATEST_OFFSET, or UNKNOWN_OFFSET_SUM).
-        unique_field: a byte that differs between two rebalances of one client (since version 8).
-        error_code: 0, or why the client requests a shutdown (since version 9).
         client_tags: `client.tag.*` (since version 11).
-        trailing: bytes after the last known field; if the version is newer than known, all after the two versions.
     """
 
-    version: int = MAX_VERSION
-    latest_supported: int = MAX_VERSION
+    version: int
     process_id: UUID
     user_endpoint: str | None = None
     task_offset_sums: tuple[tuple[StreamsTask, int], ...] = ()
-    unique_field: int = 0
-    error_code: int = 0
     client_tags: tuple[tuple[str, str], ...] = ()
-    trailing: bytes = b""
 
     @property
     def active_tasks(self) -> tuple[StreamsTask, ...]:
@@ -79,26 +68,14 @@ class SubscriptionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentInfo:
-    """The leader's data for a Streams client, in addition to the partitions of its consumer.
+    """The leader's data for a Streams client, as far as it is used, in addition to the partitions of its consumer.
 
     Attributes:
-        version: version of the message; newer fields are not written.
-        commonly_supported: newest version that all clients understand (since version 3), or UNKNOWN_VERSION.
         active: active tasks, one for each partition that the consumer gets, in the same order.
         standby: standby tasks with the partitions that each would read if it were active.
-        partitions_by_host: partitions that the instances serve, by (host, port) (since version 2).
-        standby_partitions_by_host: the same for standbys (since version 6).
-        err_code: 0, or why the client must stop (since version 4).
         next_rebalance_ms: when the client must request another rebalance, in ms since 1970 (since version 7).
-        trailing: bytes after the last known field.
     """
 
-    version: int = MAX_VERSION
-    commonly_supported: int = MAX_VERSION
-    active: tuple[StreamsTask, ...] = ()
-    standby: tuple[tuple[StreamsTask, Pairs], ...] = ()
-    partitions_by_host: tuple[tuple[tuple[str, int], Pairs], ...] = ()
-    standby_partitions_by_host: tuple[tuple[tuple[str, int], Pairs], ...] = ()
-    err_code: int = 0
-    next_rebalance_ms: int = NEVER
-    trailing: bytes = b""
+    active: tuple[StreamsTask, ...]
+    standby: tuple[tuple[StreamsTask, Pairs], ...]
+    next_rebalance_ms: int

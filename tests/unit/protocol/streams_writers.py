@@ -7,47 +7,78 @@ once, in a dictionary that is numbered and listed in the orders of Java's hash t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import computed_order, string_hash
 from samerack.protocol.streams import (
     COMMONLY_SUPPORTED_SINCE,
-    DICTIONARY_SINCE,
     ENDPOINT_SINCE,
-    ERR_CODE_SINCE,
-    ERROR_CODE_SINCE,
     FLAT_OFFSETS_SINCE,
-    HOSTS_SINCE,
-    INT8,
     INT64,
     LATEST_SUPPORTED_SINCE,
     NAMED_TOPOLOGY_SINCE,
     NEXT_REBALANCE_SINCE,
     OFFSETS_SINCE,
-    STANDBY_HOSTS_SINCE,
     TAGS_SINCE,
     UINT16,
-    UNIQUE_FIELD_SINCE,
-    Hosts,
     Offsets,
     check_versions,
 )
-from samerack.protocol.streams_values import (
-    LATEST_OFFSET,
-    MAX_VERSION,
-    UNKNOWN_VERSION,
-    AssignmentInfo,
-    StreamsTask,
-    SubscriptionInfo,
-)
+from samerack.protocol.streams_values import LATEST_OFFSET, MAX_VERSION, NEVER, Pairs, StreamsTask
 from samerack.protocol.wire import INT32, write_integer, write_optional_bytes, write_optional_text
 from tests.java_maps import list_hash, put_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from uuid import UUID
 
 LONGEST_TEXT: Final = 2**16 - 1
+INT8: Final = Struct(">b")
+
+# versions since which there are fields that samerack does not read
+UNIQUE_FIELD_SINCE: Final = 8
+ERROR_CODE_SINCE: Final = 9
+HOSTS_SINCE: Final = 2
+ERR_CODE_SINCE: Final = 4
+DICTIONARY_SINCE: Final = 5
+STANDBY_HOSTS_SINCE: Final = 6
+
+Hosts = tuple[tuple[tuple[str, int], Pairs], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionInfo:
+    """All of the subscription data of a Streams client; newer fields than the version are not written."""
+
+    version: int = MAX_VERSION
+    latest_supported: int = MAX_VERSION
+    process_id: UUID
+    user_endpoint: str | None = None
+    task_offset_sums: tuple[tuple[StreamsTask, int], ...] = ()
+    unique_field: int = 0
+    error_code: int = 0
+    client_tags: tuple[tuple[str, str], ...] = ()
+    trailing: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentInfo:
+    """All of the leader's data for a Streams client; newer fields than the version are not written.
+
+    Hosts are partitions by (host, port).
+    """
+
+    version: int = MAX_VERSION
+    commonly_supported: int = MAX_VERSION
+    active: tuple[StreamsTask, ...] = ()
+    standby: tuple[tuple[StreamsTask, Pairs], ...] = ()
+    partitions_by_host: Hosts = ()
+    standby_partitions_by_host: Hosts = ()
+    err_code: int = 0
+    next_rebalance_ms: int = NEVER
 
 
 def encode_subscription_info(info: SubscriptionInfo) -> bytes:
@@ -60,7 +91,7 @@ def encode_subscription_info(info: SubscriptionInfo) -> bytes:
     version = info.version
     if version > MAX_VERSION:
         raise ProtocolError(f"version {version}; the newest that can be written is {MAX_VERSION}", field="version")
-    check_versions(version, info.latest_supported if version >= LATEST_SUPPORTED_SINCE else UNKNOWN_VERSION)
+    check_versions(version, info.latest_supported if version >= LATEST_SUPPORTED_SINCE else version)
     write_tasks = next(write for since, write in _TASK_WRITERS if version >= since)
     tasks = write_tasks(list(dict(info.task_offset_sums).items()))
     parts = [INT32.pack(version)]
@@ -179,7 +210,7 @@ def encode_assignment_info(info: AssignmentInfo) -> bytes:
         parts.append(write_integer(info.err_code, INT32, "err_code"))
     if version >= NEXT_REBALANCE_SINCE:
         parts.append(write_integer(info.next_rebalance_ms, INT64, "next_rebalance_ms"))
-    return b"".join([*parts, info.trailing])
+    return b"".join(parts)
 
 
 def _write_assigned_task(task: StreamsTask, version: int) -> bytes:

@@ -15,7 +15,7 @@ from kio.static.primitive import i16, i32, i64
 
 from samerack.cluster.view import ClusterView
 from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.streams_values import NEVER, AssignmentInfo, StreamsTask, SubscriptionInfo
+from samerack.protocol.streams_values import NEVER, StreamsTask
 from samerack.protocol.values import Assignment, Subscription, from_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import groups, streams_instances
@@ -23,7 +23,12 @@ from samerack.traffic.snapshot import ObservedGroup
 from samerack.traffic.streams_instances import Instances
 from tests.unit.agent.values import RACKS as BROKERS
 from tests.unit.agent.values import Described, partition
-from tests.unit.protocol.streams_writers import encode_assignment_info, encode_subscription_info
+from tests.unit.protocol.streams_writers import (
+    AssignmentInfo,
+    SubscriptionInfo,
+    encode_assignment_info,
+    encode_subscription_info,
+)
 
 RACKS = RackSettings()
 

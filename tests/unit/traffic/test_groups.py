@@ -14,7 +14,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
 from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.streams_values import LATEST_OFFSET, StreamsTask, SubscriptionInfo
+from samerack.protocol.streams_values import LATEST_OFFSET, StreamsTask
 from samerack.protocol.values import Assignment, Subscription, from_pairs, to_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import groups
@@ -22,7 +22,7 @@ from samerack.traffic.groups import ListedGroup
 from samerack.traffic.snapshot import ObservedMember
 from samerack.traffic.streams_members import StreamsClient
 from tests.unit.agent.values import Described, partition, view_of
-from tests.unit.protocol.streams_writers import encode_subscription_info
+from tests.unit.protocol.streams_writers import SubscriptionInfo, encode_subscription_info
 from tests.unit.traffic.live_streams import instance, kip_1071
 
 RACKS = RackSettings(client_ids={"*-b": "b"}, fetch_with_rack=("*-b",))
