@@ -1,8 +1,9 @@
 """Makes tokens for Amazon MSK: a signed request `kafka-cluster:Connect` as text, which the brokers verify with AWS.
 
 Its form is that of AWS's own signers for OAUTHBEARER (aws-msk-iam-sasl-signer-go, -js, -python): the URL of a request
-that is never sent, signed for 900 seconds, in base64 without padding. Signing needs no network (AWS, "Signature Version
-4 for API requests", docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html).
+that is never sent, signed for 900 seconds, in base64 without padding. kafka-python signs the same request for its own
+SASL mechanism; signing needs no network (AWS, "Signature Version 4 for API requests",
+docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html).
 
 Credentials come, in the order of AWS's own libraries, from the environment, a web identity (IRSA), a container (EKS Pod
 Identity, ECS) or the instance's metadata (IMDSv2). Profile files are not read: they are for people. The names of
@@ -12,8 +13,7 @@ variables and the addresses are AWS's (AWS SDKs and Tools Reference Guide, "Stan
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
+
+from kafka.net.sasl.msk import AwsMskIamClient
 
 from samerack.auth.clouds.asking import (
     METADATA_SECONDS,
@@ -50,6 +52,17 @@ _EARLY_SECONDS: Final = 1800.0
 _MIN_SECONDS: Final = 30.0
 """Credentials that expire sooner are not used."""
 _AGENT: Final = "samerack"
+_SIGNED: Final = {
+    "Action": "action",
+    "X-Amz-Algorithm": "x-amz-algorithm",
+    "X-Amz-Credential": "x-amz-credential",
+    "X-Amz-Date": "x-amz-date",
+    "X-Amz-Expires": "x-amz-expires",
+    "X-Amz-Security-Token": "x-amz-security-token",
+    "X-Amz-SignedHeaders": "x-amz-signedheaders",
+    "X-Amz-Signature": "x-amz-signature",
+}
+"""The parameters of a signed URL, in the order in which they are signed, by what kafka-python calls them."""
 
 
 def fetch(identity: AwsIdentity) -> Token:
@@ -77,17 +90,9 @@ class Signer:
         """
         credentials = self._credentials()
         now = time.time()
-        url = presigned(
-            credentials,
-            host=f"kafka.{self._identity.region}.amazonaws.com",
-            query={"Action": "kafka-cluster:Connect"},
-            service="kafka-cluster",
-            region=self._identity.region,
-            now=now,
-            seconds=_TOKEN_SECONDS,
-        )
         # the user agent is for AWS's logs, and is not signed
-        text = base64.urlsafe_b64encode(f"{url}&User-Agent={quoted(_AGENT)}".encode()).decode().rstrip("=")
+        url = f"{_presigned(credentials, self._identity.region)}&User-Agent={_AGENT}"
+        text = base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
         return Token(text=text, seconds=min(_TOKEN_SECONDS, _left(credentials, now)), principal=credentials.key)
 
     def _credentials(self) -> Credentials:
@@ -287,10 +292,6 @@ def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
     return Credentials(key=key, secret=secret, session=session, ends=ends)
 
 
-_ALGORITHM: Final = "AWS4-HMAC-SHA256"
-NO_BODY: Final = hashlib.sha256(b"").hexdigest()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """AWS credentials."""
@@ -301,62 +302,10 @@ class Credentials:
     ends: float | None = None  # when they expire, in seconds since 1970; None for never
 
 
-def presigned(  # noqa: PLR0913 - a signature has that many inputs
-    credentials: Credentials,
-    *,
-    host: str,
-    path: str = "/",
-    query: Mapping[str, str],
-    service: str,
-    region: str,
-    now: float,
-    seconds: int,
-    body_hash: str = NO_BODY,
-) -> str:
-    """Return a signed URL of a GET request; anyone who has it may use it, repeatedly, until it expires.
-
-    Args:
-        credentials: to sign with.
-        host: of the service.
-        path: of the URL, already quoted.
-        query: parameters in addition to those of the signature.
-        service: its name in signatures.
-        region: of the service.
-        now: seconds since 1970.
-        seconds: how long the URL is valid.
-        body_hash: of the body, which is empty.
-    """
-    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
-    scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
-    parameters = {
-        **query,
-        "X-Amz-Algorithm": _ALGORITHM,
-        "X-Amz-Credential": f"{credentials.key}/{scope}",
-        "X-Amz-Date": stamp,
-        "X-Amz-Expires": str(seconds),
-        "X-Amz-SignedHeaders": "host",
-        **({"X-Amz-Security-Token": credentials.session} if credentials.session else {}),
-    }
-    pairs = sorted((quoted(name), quoted(value)) for name, value in parameters.items())
-    asked = "&".join(f"{name}={value}" for name, value in pairs)
-    canonical = f"GET\n{path}\n{asked}\nhost:{host}\n\nhost\n{body_hash}"
-    text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-    signature = _keyed(signing_key(credentials.secret, scope), text).hex()
-    return f"https://{host}{path}?{asked}&X-Amz-Signature={signature}"
-
-
-def signing_key(secret: str, scope: str) -> bytes:
-    """Return the signing key for one day, region and service, such as `20150830/us-east-1/iam/aws4_request`."""
-    key = f"AWS4{secret}".encode()
-    for part in scope.split("/"):
-        key = _keyed(key, part)
-    return key
-
-
-def quoted(text: str) -> str:
-    """Quote a part of a query as AWS requires: all characters except letters, digits and `-._~` as %XX."""
-    return quote(text, safe="-._~")
-
-
-def _keyed(key: bytes, text: str) -> bytes:
-    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+def _presigned(credentials: Credentials, region: str) -> str:
+    """Return a signed URL of a GET request; anyone who has it may use it, repeatedly, until it expires."""
+    host = f"kafka.{region}.amazonaws.com"
+    client = AwsMskIamClient(host, credentials.key, credentials.secret, region, credentials.session)
+    signed = json.loads(client.first_message())
+    query = {name: signed[key] for name, key in _SIGNED.items() if key in signed}
+    return f"https://{host}/?{urlencode(query, quote_via=quote, safe='-._~')}"
