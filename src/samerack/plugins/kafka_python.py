@@ -6,55 +6,30 @@ KafkaConsumer(..., client_rack="a", partition_assignment_strategy=[assignor("coo
 from __future__ import annotations
 
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 from kafka.structs import TopicPartition
 
-from samerack.plugins.planning import EAGER, Member, Replicas, racks_of_replicas
+from samerack.plugins.planning import EAGER, Member, MemberOptions, Replicas, racks_of_replicas
 from samerack.protocol.consumer import decode_subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 
-def assignor(  # noqa: PLR0913 - what there is to say of a consumer
-    name: str = "cooperative-sticky",
-    *,
-    rack: str | None = None,
-    max_skew: int = 0,
-    follower_fetching: bool = True,
-    loads: Callable[[], Mapping[str, Sequence[int]]] | None = None,
-    limits: Mapping[str, int] = MappingProxyType({}),
-    capacities: Mapping[str, float] = MappingProxyType({}),
-) -> _Assignor:
+def assignor(name: str = "cooperative-sticky", **about: Unpack[MemberOptions]) -> _Assignor:
     """Make an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
 
     Args:
         name: `range`, `roundrobin`, `sticky` and `cooperative-sticky` work with the clients of all languages;
             `range-optimal` keeps co-partitioned topics together at the least cross-rack cost.
-        rack: rack of the consumer, as in its `client_rack`.
-        max_skew: partitions beyond a fair share that a member may get, for locality; 0 keeps loads even.
-        follower_fetching: whether brokers let members read from replicas of their rack (KIP-392).
-        loads: returns the load of each partition by topic, to balance by these instead of by counts.
-        limits: the most partitions of members, by shell patterns of instance ids or member ids.
-        capacities: the same for the load that they can carry, relative to 1.
+        about: the consumer, by the names of `samerack.plugins.planning.MemberOptions`; `rack` is its rack.
 
     Raises:
         AssignmentError: there is no such assignor, or it does not regard loads.
     """
-    return _Assignor(
-        Member(
-            name=name,
-            rack=rack,
-            max_skew=max_skew,
-            follower_fetching=follower_fetching,
-            loads=loads,
-            limits=limits,
-            capacities=capacities,
-        )
-    )
+    return _Assignor(Member(name=name, **about))
 
 
 class _Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import numpy as np
 
@@ -34,19 +34,34 @@ Replicas = tuple[tuple[str | None, ...], ...]
 """For each partition of a topic the racks of its replicas, the leader's first; None for an unknown rack."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Member:
-    """A consumer with one of these assignors.
+class MemberOptions(TypedDict, total=False):
+    """What there is to say of a consumer with one of these assignors.
 
     Attributes:
-        name: protocol name, which all members of a group share.
-        rack: the member's rack; the same as its `client_rack`.
-        max_skew: partitions beyond a fair share that a member may get in its plans when it leads.
+        rack: the consumer's rack; the same as its `client_rack`.
+        max_skew: partitions beyond a fair share that a member may get in its plans when it leads, for locality; 0, the
+            default, keeps loads even.
         follower_fetching: whether replicas other than the leader serve members of their rack (KIP-392); False if
             brokers have no rack-aware `replica.selector.class`.
         loads: asked in each plan: the load of each partition by topic, in any unit; None to balance by counts.
         limits: the most partitions of members, by shell patterns of their instance ids or member ids.
         capacities: the same for the load that they can carry, relative to 1.
+    """
+
+    rack: str | None
+    max_skew: int
+    follower_fetching: bool
+    loads: Callable[[], Mapping[str, Sequence[int]]] | None
+    limits: Mapping[str, int]
+    capacities: Mapping[str, float]
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A consumer with one of these assignors, as `MemberOptions` has it.
+
+    Attributes:
+        name: protocol name, which all members of a group share.
         owned: the partitions that it got last; None before its first assignment.
         generation: the generation in which it got them.
     """
