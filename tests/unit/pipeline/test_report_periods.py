@@ -21,7 +21,7 @@ def days(*numbers: int) -> list[date]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--format", "xlsx"), "csv or parquet"),
+        (("--format", "xlsx"), "is not one of 'csv', 'parquet'"),
         (("--days", "3", "--from", "2026-11-01"), "give one of them"),
         (("--from", "2026-11-02", "--to", "2026-11-01"), "first day is after the last"),
         (("-s", "money.prices=moon"), "money.prices"),

@@ -42,7 +42,7 @@ def report(
     tables: Annotated[
         Path | None, typer.Option("--tables", help="A folder for all groups, topics and days.", show_default=False)
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="Of --tables: csv or parquet.")] = "csv",
+    kind: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="Of --tables.")] = "csv",
     top: Annotated[int, typer.Option("--top", min=1, max=1000, help="Groups, topics and losses to show.")] = 20,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print all that the page shows as one JSON object.")] = False,
@@ -56,7 +56,6 @@ def report(
     Begin with: samerack pipeline report --days 7 -s pipeline.tables=FOLDER
     """
     need_spark()
-    kind = _one_of(form)
     first, last = since.date() if since else None, until.date() if until else None
     _check_period(days, first, last)
     settings = settings_from(config, None, assignments, needs_kafka=False)
@@ -85,14 +84,6 @@ def report(
         _show(made.report)
     for path in (*files, output):
         typer.echo(f"written: {path}", err=True)
-
-
-def _one_of(form: str) -> Literal["csv", "parquet"]:
-    if form == "parquet":
-        return "parquet"
-    if form == "csv":
-        return "csv"
-    raise SettingsError(f"--format {form}: expected csv or parquet")
 
 
 def _check_period(days: int | None, first: date | None, last: date | None) -> None:
