@@ -218,7 +218,7 @@ def _provider(kafka: Mapping[str, str]) -> Tokens:
 
 
 def tls_context(config: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return the context for one connection, with the certificates as their files are now.
+    """Return a new context, with the certificates as their files are now.
 
     Raises:
         SettingsError: A file cannot be read.

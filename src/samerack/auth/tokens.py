@@ -160,33 +160,33 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
         return kept.token.text, end, kept.token.principal, self.extensions()
 
     def _current(self) -> _Kept:
-        kept = self._kept
-        # while one thread fetches the next token, others continue with this one
-        good = kept is not None and time.monotonic() < kept.valid_until
-        if self._lock.acquire(blocking=not good):
-            try:
-                now = time.monotonic()
-                if self._kept is None or now >= self._kept.fresh_until:
-                    self._renew(now)
-                kept = self._kept
-            finally:
-                self._lock.release()
+        kept, now = self._kept, time.monotonic()
+        if kept is None or now >= kept.valid_until:
+            self._renew()
+            kept = self._kept
+        elif now >= max(kept.fresh_until, self._again_at) and not self._lock.locked():
+            # nobody waits for the next token while this one is good
+            threading.Thread(target=self._renew, name="token", daemon=True).start()
         if kept is not None and time.monotonic() < kept.valid_until:
             return kept
         raise TokenError(self._failure)
 
-    def _renew(self, now: float) -> None:
-        if now < self._again_at:
-            return
-        try:
-            token = self._fetch()
-        except TokenError as error:
-            self._failure = str(error)
-            self._pause = min(_MAX_PAUSE_SECONDS, max(_MIN_PAUSE_SECONDS, 2 * self._pause))
-            self._again_at = now + self._pause
-        else:
-            self._pause = 0.0
-            self._kept = _Kept(token=token, fresh_until=now + _FRESH * token.seconds, valid_until=now + token.seconds)
+    def _renew(self) -> None:
+        """Fetch the next token, unless another thread has just done so, or the source failed a moment ago."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._again_at or (self._kept is not None and now < self._kept.fresh_until):
+                return
+            try:
+                token = self._fetch()
+            except TokenError as error:
+                self._failure = str(error)
+                self._pause = min(_MAX_PAUSE_SECONDS, max(_MIN_PAUSE_SECONDS, 2 * self._pause))
+                self._again_at = time.monotonic() + self._pause
+            else:
+                self._pause = 0.0
+                end = now + token.seconds
+                self._kept = _Kept(token=token, fresh_until=now + _FRESH * token.seconds, valid_until=end)
 
 
 @cache

@@ -117,6 +117,8 @@ class Connections:
         self._open: dict[NodeId, Any] = {}
         self._troubles: dict[NodeId, _Trouble] = {}
         self._begun: Any = None
+        self._tls_context: Any = None
+        """A future of the last TLS context."""
         self._refresh: Any = None
         self._refreshes = Attempts(REQUESTS)
         self._refreshed_at = 0.0
@@ -356,8 +358,10 @@ class Connections:
             self.refresh_brokers()
 
     async def _connect(self, node: Node, connection: Any) -> None:
-        until = time.monotonic() + self._limits["socket_connection_setup_timeout_ms"]
         try:
+            if (tokens := self.config.get("sasl_oauth_token_provider")) is not None:
+                await self.run_aside(tokens.token)  # the library would have the network thread fetch one
+            until = time.monotonic() + self._limits["socket_connection_setup_timeout_ms"]
             transport = await self._transport(node, until)
             if connection.closed:
                 transport.close()
@@ -386,7 +390,10 @@ class Connections:
         opened = plain
         try:
             # the library's own context would lose what is read together with the end
-            context = tls_context(self.config)
+            if self._tls_context is None or self._tls_context.is_done:
+                # read anew, as files may have changed, but once for all connections that wait for it
+                self._tls_context = self.run_aside(partial(tls_context, self.config))
+            context = await self._tls_context
             context.sslsocket_class = TlsSocket
             opened = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=context)
             await self.wait_for(self.call_soon(opened.handshake), (until - time.monotonic()) * 1000)

@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
 from samerack.auth.identities import ClientCredentials, Token, TokenError
 from samerack.auth.tokens import Tokens, fetch_from_endpoint
-from tests.unit.waiting import LONGEST_SECONDS
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 SECRET = "se cret/%"  # noqa: S105 - of this test
 
@@ -58,7 +59,7 @@ def endpoint() -> Iterator[str]:
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time of tokens, which only a test moves."""
     clock = [1000.0]
-    monkeypatch.setattr("samerack.auth.tokens.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("samerack.auth.tokens.time", SimpleNamespace(monotonic=lambda: clock[0], time=time.time))
     return clock
 
 
@@ -79,7 +80,7 @@ def test_a_token_is_kept_while_it_is_fresh(endpoint: str, now: list[float]) -> N
     now[0] += 74
     assert provider.token() == "first"
     now[0] += 2
-    assert provider.token() == "second"
+    assert until(lambda: provider.token() == "second")
     assert Endpoint.asked == [("agent:se%20cret%2F%25", "grant_type=client_credentials&scope=kafka")] * 2
 
 
@@ -144,30 +145,46 @@ def test_librdkafka_gets_the_same_token(now: list[float]) -> None:
     text, end, principal, extensions = provider.for_librdkafka("")
     assert (text, principal, extensions) == ("a", "role", {"pool": "b"})
     assert 59 < end - before < 70
-    now[0] += 40  # librdkafka asks again after 80 %
-    assert provider.for_librdkafka("")[0] == "b"
+    now[0] += 40  # librdkafka asks again after 80 %, and after 80 % of what is left of the same token
+    assert until(lambda: provider.for_librdkafka("")[0] == "b")
     assert provider.token() == "b"
 
 
 def test_nobody_waits_while_a_token_is_replaced(now: list[float]) -> None:
-    """Other threads use the old token while one thread fetches the next."""
-    asked, answer = threading.Event(), threading.Event()
+    """All threads use the old token while the next is fetched, once, also the thread that was the first to ask."""
+    answer = threading.Event()
     texts = iter("ab")
+    fetchers: list[threading.Thread] = []
 
     def fetch() -> Token:
-        text = next(texts)
-        if text == "b":
-            asked.set()
+        fetchers.append(threading.current_thread())
+        if threading.current_thread() is not fetchers[0]:
             assert answer.wait(LONGEST_SECONDS)
-        return Token(text=text, seconds=100)
+        return Token(text=next(texts), seconds=100)
 
     provider = Tokens(fetch)
     provider.token()
     now[0] += 80
-    thread = threading.Thread(target=provider.token)
-    thread.start()
-    assert asked.wait(LONGEST_SECONDS)
+    assert [provider.token() for _ in range(3)] == ["a"] * 3
+    assert until(lambda: len(fetchers) > 1)
     assert provider.token() == "a"
     answer.set()
-    thread.join()
-    assert provider.token() == "b"
+    assert until(lambda: provider.token() == "b")
+    assert len(fetchers) == 2
+
+
+def test_the_pause_after_a_failure_begins_when_it_is_known(now: list[float]) -> None:
+    """A source that answers nothing for longer than the pause was asked again at once."""
+    asked = 0
+
+    def fetch() -> Token:
+        nonlocal asked
+        asked += 1
+        now[0] += 3
+        raise TokenError("no answer")
+
+    provider = Tokens(fetch)
+    for _ in range(2):
+        with pytest.raises(TokenError):
+            provider.token()
+    assert asked == 1

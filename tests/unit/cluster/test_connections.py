@@ -18,15 +18,17 @@ from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.protocol.metadata import MetadataRequest
 
-from samerack.auth.identities import TokenError
+from samerack.auth.identities import Token, TokenError
 from samerack.auth.kafka_config import for_kafka_python
+from samerack.auth.tokens import Tokens
 from samerack.cluster import connections as connections_module
 from samerack.cluster.client import ClusterClient, Refusals, connect
-from samerack.cluster.connections import Connections
+from samerack.cluster.connections import Connections, Node, OwnConnection
 from samerack.cluster.errors import NotAcceptedError, refusal
 from samerack.common.attempts import REFUSALS, REQUESTS
 from samerack.common.errors import RefusedError
 from tests.clouds.certificates import Authority
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 CONFIG = {
     "bootstrap_servers": "127.0.0.1:1",
@@ -78,7 +80,8 @@ class Refusing:
             )
             answer = struct.pack(">hi", 35 if version else 0, 3) + b"".join(ranges)  # 35: use the version that I have
         elif key == _HANDSHAKE:
-            answer = struct.pack(">hih", 0, 1, 5) + b"PLAIN"
+            offered = (b"PLAIN", b"OAUTHBEARER")
+            answer = struct.pack(">hi", 0, 2) + b"".join(struct.pack(">h", len(one)) + one for one in offered)
         else:
             answer = struct.pack(">hh", 58, len(_SAID)) + _SAID + struct.pack(">iq", 0, 0)
             self.attempts += 1
@@ -134,6 +137,71 @@ def test_a_replaced_certificate_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_pa
                         client.connections.send, MetadataRequest(topics=MetadataRequest.NO_TOPICS), "bootstrap-0"
                     )
         assert {*read} == {*texts}
+
+
+async def _current_thread() -> threading.Thread:
+    return threading.current_thread()
+
+
+def test_heartbeats_go_on_while_a_tls_context_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups that rejoin together connect together: a context for each, made by the network thread, took seconds."""
+    makers: list[threading.Thread] = []
+    is_made = threading.Event()
+    connected: list[socket.socket] = []
+
+    def make(_config: Any) -> ssl.SSLContext:
+        makers.append(threading.current_thread())
+        if makers[0] is not network:
+            is_made.wait(LONGEST_SECONDS)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    def ended(*_: Any, **_options: Any) -> Any:
+        raise ssl.SSLError("after the context is made")
+
+    async def create(*_: Any, **_options: Any) -> socket.socket:
+        connected.append(socket.socket())
+        return connected[-1]
+
+    monkeypatch.setattr(connections_module, "create_connection", create)
+    monkeypatch.setattr(connections_module, "tls_context", make)
+    monkeypatch.setattr(connections_module, "KafkaSSLTransport", ended)
+    with closing(ClusterClient({"bootstrap_servers": "127.0.0.1:1", "security_protocol": "SSL"})) as client:
+        client.net.start()
+        network = client.net.run(_current_thread)
+        client.connections.add_coordinator(Node(1, "127.0.0.1", 1))
+        request = MetadataRequest(topics=MetadataRequest.NO_TOPICS)
+        sent = [
+            client.connections.call_soon(client.connections.send, request, OwnConnection(1, group)) for group in "abc"
+        ]
+        assert until(lambda: len(connected) == len(sent))
+        assert client.net.run(_current_thread) is network
+        is_made.set()
+        assert until(lambda: all(one.is_done for one in sent))
+        assert all(isinstance(one.exception, kafka_errors.KafkaConnectionError) for one in sent)
+    assert network not in makers
+    assert len(makers) == 1
+
+
+def test_no_token_is_fetched_on_the_network_thread() -> None:
+    """While a token's source hung, no heartbeat of any group was sent."""
+    fetchers: list[threading.Thread] = []
+
+    def fetch() -> Token:
+        fetchers.append(threading.current_thread())
+        return Token(text="t", seconds=100)
+
+    config = {**CONFIG, "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Tokens(fetch)}
+    with (
+        closing(Refusing(None)) as broker,
+        closing(ClusterClient({**config, "bootstrap_servers": broker.address})) as client,
+    ):
+        client.net.start()
+        network = client.net.run(_current_thread)
+        with pytest.raises(kafka_errors.SaslAuthenticationFailedError):
+            client.net.run(client.connections.send, MetadataRequest(topics=MetadataRequest.NO_TOPICS), "bootstrap-0")
+        assert broker.attempts == 1
+    assert len(fetchers) == 1
+    assert network not in fetchers
 
 
 def test_every_failed_refresh_leads_to_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
