@@ -10,6 +10,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterable, MutableMapping
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -25,6 +26,20 @@ _SASL: Final = "SaslAuthenticate"
 
 
 _FIRST: Final = ("timestamp", "level", "event", "cluster", "group")
+
+
+class _Output:
+    """Standard error; lines are lost once nobody reads them, instead of ending what the agent does."""
+
+    def write(self, text: str) -> None:
+        """Write a text, if that is possible."""
+        with suppress(OSError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Write what is still in memory, if that is possible."""
+        with suppress(OSError):
+            sys.stderr.flush()
 
 
 class _Speakable(logging.Filter):
@@ -80,11 +95,12 @@ def configure(whole: Settings, *, is_agent: bool = False) -> None:
         renderers = [exceptions, _time_first, structlog.processors.JSONRenderer()]
     kafka = (whole.kafka, whole.publishing.kafka, *(cluster.kafka for cluster in whole.clusters.values()))
     renderers.append(_Masked(secret for one in kafka for secret in secrets_of(one)))
+    output: Any = _Output()
     structlog.configure(
         processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         # each line in one write: otherwise the Kafka libraries' lines from other threads could split it
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=output),
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

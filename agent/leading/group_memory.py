@@ -81,9 +81,9 @@ class GroupMemory:
 
     def keep(self, group: str, text: str) -> None:
         """Remember this text of the group in place of another one; "" forgets the group."""
+        if self.of(group) == text:
+            return  # without the lock: whoever has it may wait for a disk
         with self._lock:
-            if self._texts.get(group, "") == text:
-                return
             self._texts.pop(group, None)
             if text:
                 self._texts[group] = text

@@ -89,6 +89,8 @@ class GroupRequests:
 
     def leads(self, group: str) -> None:
         """Forget what is left of a leave: the agent leads the group again."""
+        if (group, Wish.RETURN) not in self._requests:
+            return  # without the lock, as below: whoever has it may wait for a disk
         with self._lock:
             if self._requests.pop((group, Wish.RETURN), None) is not None:
                 self._write()
@@ -109,9 +111,10 @@ class GroupRequests:
         return RequestStatus(group=group, role=role, requests=requests, reasons=tuple(map(in_words, requests)))
 
     def _remove(self, group: str, is_meant: Callable[[RebalanceRequest], bool]) -> tuple[RebalanceRequest, ...]:
+        if not self._found(group, is_meant):
+            return ()
         with self._lock:
-            found = [self._requests.get((group, wish)) for wish in ASKED]
-            removed = tuple(one for one in found if one is not None and is_meant(one))
+            removed = self._found(group, is_meant)
             for one in removed:
                 del self._requests[group, one.wish]
                 if one.wish is Wish.LEAVE:
@@ -120,6 +123,10 @@ class GroupRequests:
             if removed:
                 self._write()
         return removed
+
+    def _found(self, group: str, is_meant: Callable[[RebalanceRequest], bool]) -> tuple[RebalanceRequest, ...]:
+        found = (self._requests.get((group, wish)) for wish in ASKED)
+        return tuple(one for one in found if one is not None and is_meant(one))
 
     def _stored(self) -> tuple[RebalanceRequest, ...]:
         content = self._file.read()

@@ -160,6 +160,8 @@ class GroupMember:
         self.well_at = float("-inf")
         """When the last request that showed this member in the group was sent, monotonic seconds."""
         self._heard_at = self._polled_at = float("-inf")
+        self._awaited_at = float("inf")
+        """Since when a rebalance waits for this member to join, monotonic seconds."""
         self._fenced = False
         self._refusal: kafka_errors.KafkaError | None = None
         self._coordinator: int | None = None
@@ -537,6 +539,7 @@ class GroupMember:
     def _begin_heartbeats(self, synced_at: float) -> None:
         self.well_at = synced_at
         self._heard_at = self._polled_at = time.monotonic()
+        self._awaited_at = float("inf")
         self._beating = object()
         self._heartbeats = self._connections.call_soon(self._beat, self._beating)
 
@@ -548,8 +551,10 @@ class GroupMember:
             if self._beating is not series or self.state is not MembershipState.STABLE:
                 return
             sent_at = time.monotonic()
-            if sent_at - self._polled_at > STUCK_SECONDS:
-                await self._end_stuck()
+            # brokers go by the longest rebalance timeout of all members, which may be minutes
+            is_overdue = sent_at - self._awaited_at > self._rebalance_seconds
+            if is_overdue or sent_at - self._polled_at > STUCK_SECONDS:
+                await self._end_stuck(stays=not is_overdue)
                 return
             if sent_at - self._heard_at > self._session_seconds:
                 self._lose_coordinator()  # it may be another one by now
@@ -589,20 +594,22 @@ class GroupMember:
         if error is kafka_errors.RebalanceInProgressError:
             self._wants_rejoin = True
             self._heard_at = time.monotonic()
+            self._awaited_at = min(self._awaited_at, self._heard_at)
             return
         if error is kafka_errors.FencedInstanceIdError:
             self._fenced, self._beating = True, None
         elif issubclass(error, kafka_errors.AuthorizationError):
             self._refusal, self._beating = error(self.group_id), None
         self._check(error)
-        self.well_at, self._heard_at = sent_at, time.monotonic()
+        self.well_at, self._heard_at, self._awaited_at = sent_at, time.monotonic(), float("inf")
 
-    async def _end_stuck(self) -> None:
-        """End the membership because its owner is stuck; a static member stays until its session ends."""
-        if self.group_instance_id is None and self._coordinator is not None:
-            with suppress(kafka_errors.KafkaError):
-                await self._connections.send(self._leave_request({self.member_id: None}), node_id=self._coordinator)
+    async def _end_stuck(self, *, stays: bool) -> None:
+        """End the membership because its owner is stuck; a static member may stay until its session ends."""
+        request = self._leave_request({self.member_id: self.group_instance_id})
         self._forget_generation()
+        if not (stays and self.group_instance_id) and self._coordinator is not None:
+            with suppress(kafka_errors.KafkaError):
+                await self._connections.send(request, node_id=self._coordinator)
 
     # leaving
 

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -191,8 +192,9 @@ class SharedThreads:
             try:
                 pause = job.service.run_step(job.steps)
             except Exception:
-                log.exception("service-ended", service=job.service.name)
                 pause = None
+                with suppress(Exception):  # what is broken may be the log
+                    log.exception("service-ended", service=job.service.name)
             with self._lock:
                 self._idle += 1
                 if pause is None:

@@ -109,6 +109,28 @@ def test_levels_and_the_console(run: RunAgent) -> None:
     assert all(text in loud for text in ("seen", "decision", "reason=racks-changed", "join failed"))
 
 
+UNREAD = """
+import os, structlog, sys
+from samerack.agent import log
+from samerack.settings.all_settings import Settings
+reading, writing = os.pipe()
+os.close(reading)
+os.dup2(writing, 2)
+log.configure(Settings(kafka={"bootstrap.servers": "h:1"}, log={"format": sys.argv[1]}))
+for number in range(2):
+    structlog.get_logger("leader").info("said", number=number)
+print("goes on", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_nobody_has_to_read_the_log(form: str) -> None:
+    """Where its reader had ended, each line was an error of the part of the agent that wrote it."""
+    done = subprocess.run([sys.executable, "-c", UNREAD, form], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "goes on\n")
+
+
 THREADS = """
 import logging, threading, structlog
 from samerack.agent import log

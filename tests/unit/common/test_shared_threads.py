@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
+from samerack.common import shared_threads
 from samerack.common.shared_threads import Rest, SharedService, SharedThreads
 
 WAIT_SECONDS = 10.0
@@ -113,6 +115,26 @@ def test_an_error_that_nothing_handles_ends_only_its_service(capsys: pytest.Capt
     assert other.takes(3)
     _end(other)
     assert "unforeseen" in "".join(capsys.readouterr())
+
+
+def test_an_error_that_cannot_be_logged_ends_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody read the log any more, a service that had failed counted as alive and was never begun again."""
+
+    class Breaks(_Counting):
+        def work(self) -> Iterator[Rest]:
+            yield Rest(0)
+            raise ValueError("unforeseen")
+
+    monkeypatch.setattr(shared_threads, "log", Mock(exception=Mock(side_effect=BrokenPipeError)))
+    threads = SharedThreads("test")
+    breaks = Breaks(threads, Rest(0), "breaks")
+    breaks.start()
+    breaks.join(WAIT_SECONDS)
+    assert not breaks.is_alive()
+    other = _Counting(threads, Rest(0.01))
+    other.start()
+    assert other.takes(3)
+    _end(other)
 
 
 def test_a_thread_that_the_system_refuses_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ class Coordinator:
     assign: Callable[[Joined], dict[str, bytes]] = lambda _: {}
     reserves: int = kafka_errors.MemberIdRequiredError.errno
     leaves: list[int] = field(default_factory=lambda: [0])  # the errors of LeaveGroup in turn; the last one stays
+    beats: int = 0  # the error of each Heartbeat
     sent: list[str] = field(default_factory=list)
     requests: list[Any] = field(default_factory=list)
     parks: int = 0  # the number of the JoinGroup that is answered only on demand
@@ -52,6 +53,8 @@ class Coordinator:
             return SimpleNamespace(
                 error_code=self.leaves.pop(0) if len(self.leaves) > 1 else self.leaves[0], members=[]
             )
+        if name == "Heartbeat":
+            return SimpleNamespace(error_code=self.beats)
         leader = self.leaders.pop(0) if name == "JoinGroup" else ""
         return SimpleNamespace(
             error_code=0,

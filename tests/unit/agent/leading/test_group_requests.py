@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from samerack.agent.leading.group_memory import GroupMemory
+from samerack.agent.leading.group_memory import GroupMemory, KeptFile
 from samerack.agent.leading.group_requests import GroupRequests, RequestStatus, from_json, to_json
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Reason
@@ -20,6 +22,8 @@ from tests.unit.agent.leading.policies import MIDNIGHT, Decisions, condition
 from tests.unit.agent.leading.scripted import clear_away, leader_of
 from tests.unit.cluster.scripted_broker import ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS, until
+
+WAIT_SECONDS = 10.0
 
 
 class Wall:
@@ -68,6 +72,39 @@ def test_requests_outlive_the_process(tmp_path: Path) -> None:
     assert GroupRequests(path).of("orders", Wish.LEAVE) == asked
     first.end("orders")
     assert GroupRequests(path).of("orders", Wish.LEAVE) is None
+
+
+def test_a_disk_that_hangs_stops_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request of one group could not be stored, and the threads of all groups waited for it in each turn."""
+    hangs, goes_on = threading.Event(), threading.Event()
+    requests, sizes = GroupRequests(wall=Wall()), GroupMemory(None, name="sizes")
+    sizes.keep("orders", "3")
+
+    def write(_file: KeptFile, _content: object) -> None:
+        hangs.set()
+        assert goes_on.wait(LONGEST_SECONDS)
+
+    monkeypatch.setattr(KeptFile, "write", write)
+
+    def turn() -> None:
+        for group in ("orders", "payments"):
+            requests.leads(group)
+            assert requests.end_overdue(group) == ()
+        sizes.keep("orders", "3")
+
+    for changes in (partial(requests.ask, "payments", Wish.PAUSE, seconds=60), partial(sizes.keep, "payments", "5")):
+        hangs.clear()
+        goes_on.clear()
+        threads = [threading.Thread(target=one) for one in (changes, turn)]
+        threads[0].start()
+        assert hangs.wait(LONGEST_SECONDS)
+        threads[1].start()
+        threads[1].join(WAIT_SECONDS)
+        is_stopped = threads[1].is_alive()
+        goes_on.set()
+        for one in threads:
+            one.join()
+        assert not is_stopped
 
 
 @pytest.mark.parametrize("is_resumed", [False, True])

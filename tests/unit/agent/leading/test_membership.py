@@ -91,23 +91,35 @@ def test_the_present_protocol_is_offered_first(make: Make, present: str, order: 
 
 
 @pytest.mark.parametrize(
-    ("silent_seconds", "state"),
+    ("silent_seconds", "rebalances", "state"),
     [
-        (2 * REBALANCE_SECONDS, MembershipState.STABLE),
-        (STUCK_SECONDS + 1, MembershipState.UNJOINED),
+        (2 * REBALANCE_SECONDS, False, MembershipState.STABLE),
+        (STUCK_SECONDS + 1, False, MembershipState.UNJOINED),
+        (0.0, True, MembershipState.UNJOINED),
     ],
 )
 def test_a_long_question_costs_no_membership(
-    membership: Membership, coordinator: Coordinator, silent_seconds: float, state: MembershipState
+    membership: Membership,
+    coordinator: Coordinator,
+    silent_seconds: float,
+    rebalances: bool,  # noqa: FBT001 - a column of the table
+    state: MembershipState,
 ) -> None:
-    """The membership ends STUCK_SECONDS after its last poll: one request may take the rebalance timeout."""
+    """The membership ends STUCK_SECONDS after its last poll: one request may take the rebalance timeout.
+
+    While the group waits for this member it ends after that timeout.
+    """
     assert membership.join(WAIT_SECONDS)
     membership._heartbeat_seconds = 0.01
+    if rebalances:
+        membership._rebalance_seconds = 0.05
+        coordinator.beats = kafka_errors.RebalanceInProgressError.errno
     membership._polled_at = time.monotonic() - silent_seconds
     series = membership._beating
     beating = membership._connections.call_soon(GroupMember._beat, membership, series)
-    assert until(lambda: beating.is_done or coordinator.sent.count("Heartbeat") > 1)
+    assert until(lambda: beating.is_done or (coordinator.sent.count("Heartbeat") > 1 and not rebalances))
     assert (membership.state, membership.wants_join) == (state, state is MembershipState.UNJOINED)
+    assert len(coordinator.of("LeaveGroup")) == rebalances
     membership._beating = None
 
 

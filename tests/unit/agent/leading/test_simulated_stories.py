@@ -171,6 +171,35 @@ def test_an_agent_that_has_left_a_group_without_consumers_waits_for_nothing() ->
         assert not world.agents[0].waits
 
 
+# agents that hang
+
+
+def test_a_thread_that_hangs_keeps_its_group_waiting_for_ten_seconds() -> None:
+    """On a log that nobody read, or a disk, the thread hung while heartbeats went on: the group stood for 66 s."""
+    with _world(seed=2, initial_delay_ms=3000) as world:
+        world.start_agent(0)
+        world.settle()
+        for rack in RACKS:
+            world.join("default", rack)
+        world.settle()
+        leader, process = world.agents[0].leader, world.agents[0].process
+        assert leader is not None
+        assert process is not None
+        with mock.patch.object(leader.reporter, "planned", side_effect=lambda _: process.sleep(3600)):
+            world.join("default", RACKS[0])
+            world.wait(7000)
+            world.join("default", RACKS[1])
+            group, began = world.coordinator.group, world.timeline.now
+            assert group is not None
+            world.wait(1000)
+            assert group.state.name == "PREPARING"
+            while group.state is not State.STABLE:
+                world.wait(100)
+        assert world.timeline.now - began < 12_000
+        assert all(one.owned for one in world.consumers)
+        assert AGENTS not in {one.client_id for one in group.members}
+
+
 # agents that hand a group over
 
 
