@@ -11,14 +11,14 @@ from samerack.settings.loading import load
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        ("{spark.hadoop.fs.s3a.secret.key: hidden", "is a string; expected Spark's keys"),
-        ({"spark.hadoop.fs.s3a.secret": {"key": "hidden"}}, r"spark\.hadoop\.fs\.s3a\.secret is a list or a map"),
-        ({"spark.driver.memory": None}, r"spark\.driver\.memory has no value"),
+        ("{spark.hadoop.fs.s3a.secret.key: hidden", "must be a map, got a string"),
+        ({"spark.hadoop.fs.s3a.secret": {"key": "hidden"}}, r"spark\.hadoop\.fs\.s3a\.secret: has keys of its own"),
+        ({"spark.driver.memory": None}, r"spark\.driver\.memory: has no value"),
     ],
 )
 def test_what_is_no_setting_of_sparks_is_refused_without_its_value(conf: object, words: str) -> None:
     """The error does not show the value, which may be a storage password."""
-    with pytest.raises(SettingsError, match=rf"^pipeline\.conf: .*{words}") as raised:
+    with pytest.raises(SettingsError, match=rf"^pipeline\.conf[:.] ?{words}") as raised:
         load(flags={"pipeline": {"conf": conf}}, environment={}, needs_kafka=False)
     assert "hidden" not in str(raised.value)
 
