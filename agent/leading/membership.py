@@ -139,6 +139,17 @@ class Membership(GroupMember):
             self._synced(error(self.group_id) if error is kafka_errors.UnknownError else None)
         super()._check_synced(error)
 
+    def _check(self, error: Any) -> None:
+        """As in the base class; and give the join up where the group has removed the agent meanwhile.
+
+        The group may have a leader by now that fails on a member without topics, so the agent must be admitted again.
+        Without a member id it is being born with the group, and has removed itself for another position; a dynamic
+        member has none to join again with.
+        """
+        if error is kafka_errors.UnknownMemberIdError and self.member_id and self.is_static:
+            self.is_joining, self._attempt = False, None
+        super()._check(error)
+
     async def _join(self) -> Any:
         """Join, and again while the group is to be held, or evicted members are about to return."""
         response = await self._answered(self._send_join())

@@ -40,6 +40,8 @@ class PolledGroup:
         """The group without the agent; the same object while it does not change."""
         self.stable_at: float | None = None
         """When the group was Stable with the agent in it, monotonic seconds; None after a rebalance or `forget`."""
+        self.seen_inside = False
+        """Whether the last poll began while the agent was in the group or joined it."""
         self._poll_at = float("-inf")
         self.is_resting = False
         """Whether the group needed nothing at its last poll, so that the next one is due later."""
@@ -78,6 +80,7 @@ class PolledGroup:
             KafkaError: The brokers refuse to describe the group, or the membership must end.
         """
         self._poll_at, self.is_resting = self._parts.clock() + POLL_SECONDS, False
+        inside = not self._member.is_outside
         try:
             view = self._member.describe()
         except kafka_errors.KafkaError as error:
@@ -87,6 +90,7 @@ class PolledGroup:
             self._reporter.failed("kafka", error, POLL_SECONDS)
             return None
         self._see(view)
+        self.seen_inside = inside
         return view
 
     def _see(self, view: GroupView) -> None:

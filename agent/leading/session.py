@@ -32,7 +32,7 @@ from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
 from samerack.cluster.group_member import EndedError
 from samerack.cluster.group_poller import GroupPoll
-from samerack.cluster.joining import foreign, is_led_unknowingly
+from samerack.cluster.joining import endangered_reason, foreign, is_led_unknowingly
 from samerack.cluster.view import changed_topics
 from samerack.planning.planner import denied_topics_reason, unreadable_member_reason
 from samerack.settings.protocols import unsound
@@ -177,10 +177,13 @@ class Session:
         return admission.admits(others)
 
     def _handle_loss(self) -> None:
-        """Count a lost membership: one that was in a stable group a moment ago and is gone."""
-        if self._group.stable_at is None or self.member.member_id:
+        """Drop what was seen before a loss, and count a lost membership: in a stable group a moment ago, and gone."""
+        stable_at = self._group.stable_at
+        if self.member.is_outside and self._group.seen_inside:
+            self._group.forget()  # its own instance id in it looks like that of a restarted agent
+        if stable_at is None or self.member.member_id:
             return
-        stable_at, self._group.stable_at = self._group.stable_at, None
+        self._group.stable_at = None
         self._reporter.loses()
         if self._parts.clock() - stable_at < self._parts.settings.leading.session_timeout_seconds / 2:
             self._reporter.log.warning("membership-lost")
@@ -355,7 +358,7 @@ class Session:
         member = self.member
         if other := foreign(others, self._parts.settings.leading, member.leader_id):
             raise BackOffError(Cause.FOREIGN_AGENT, other)
-        if reason := unsound(view.protocol):
+        if reason := unsound(view.protocol) or endangered_reason(others, self._parts.settings.leading):
             raise BackOffError(Cause.UNSOUND_LEADER, reason)
         if is_led_unknowingly(view, member.leader_id, member.group_instance_id):
             self._reporter.log.info("leads-unknowingly", leader=member.leader_id)

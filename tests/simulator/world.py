@@ -383,12 +383,26 @@ class World:
         else:
             agent.kill()
 
-    def freeze_agent(self, number: int, milliseconds: int, *, whole: bool) -> None:
-        """An agent's process is suspended for a while, with `whole` its supervisor too."""
+    def freeze_agent(self, number: int, milliseconds: int, *, whole: bool, step: str = "") -> None:
+        """An agent is suspended for a while, now or at its next such step, and with `whole` its supervisor too."""
         agent = self.agents[number % len(self.agents)]
-        if agent.up:
-            self.invariants.freezes(agent, milliseconds, whole=whole)
-            agent.freeze(milliseconds, whole=whole)
+
+        def freeze() -> None:
+            if agent.up:
+                self.invariants.freezes(agent, milliseconds, whole=whole)
+                agent.freeze(milliseconds, whole=whole)
+
+        if step:
+            agent.arm(step, self._soon(freeze))
+        else:
+            freeze()
+
+    def remove_agent(self, number: int) -> None:
+        """An operator removes an agent's member from the group."""
+        agent, group = self.agents[number % len(self.agents)], self.coordinator.group
+        for one in [one for one in group.members if one.id in agent.ids()] if group is not None else []:
+            self.invariants.excuse(f"{agent.name} is removed from the group", self.slowest_ms())
+            self.coordinator.leave([(one.id, one.instance_id)])
 
     def elect_other(self) -> None:
         """The agents elect another of them."""

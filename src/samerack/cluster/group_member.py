@@ -53,7 +53,7 @@ _REPEATED: Final = (
     kafka_errors.IllegalGenerationError,
     kafka_errors.MemberIdRequiredError,
 )
-"""Errors of a join after which to join again at once."""
+"""Errors of a join after which to join again at once, unless the join is over with them."""
 _OF_THE_CLIENT: Final = (
     kafka_errors.NodeNotReadyError,
     kafka_errors.ThrottlingQuotaExceededError,
@@ -141,7 +141,7 @@ class GroupMember:
         self._attempt: Any = None
         """A future of the attempt to join that goes on, or has ended and was not looked at."""
         self.is_joining = False
-        """Whether a join was begun and none has succeeded since."""
+        """Whether a join was begun that has not succeeded since, and was not given up."""
         self._reason = ""
         self._unplanned: Exception | None = None
         """Why the last plan could not be made; kept because the join may end while no call waits for it."""
@@ -370,7 +370,7 @@ class GroupMember:
             if attempt.succeeded():
                 continue
             self._attempt, error = None, attempt.exception
-            if not isinstance(error, (kafka_errors.RetriableError, *_REPEATED)):
+            if not self.is_joining or not isinstance(error, (kafka_errors.RetriableError, *_REPEATED)):
                 raise error
             if (left := until - time.monotonic()) <= 0:
                 return False

@@ -171,16 +171,23 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
         return ""
     if reason := protocol_refusal(view.protocol, leading):
         return reason
-    if endangers(view) and not leading.allow_roundrobin_v0:
-        return (
-            "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member "
-            "without topics; if none is kafka-python 3, set leading.allow_roundrobin_v0"
-        )
+    if reason := endangered_reason(view, leading):
+        return reason
     if view.protocol not in SOUND_PROTOCOLS and (reason := foreign(view, leading)):
         return reason
     if not offers_safe_place(view, ""):
         return NO_PLACE
     return ""
+
+
+def endangered_reason(view: GroupView, leading: LeadingSettings) -> str:
+    """Return why the group's own leader may fail on the agent; empty if it does not, or if the settings allow it."""
+    if leading.allow_roundrobin_v0 or not endangers(view):
+        return ""
+    return (
+        "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member without "
+        "topics; if none is kafka-python 3, set leading.allow_roundrobin_v0"
+    )
 
 
 def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> str:

@@ -19,6 +19,7 @@ from hypothesis import settings
 
 from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.session import Session
 from samerack.agent.policy.requests import Wish
 from samerack.agent.supervisor.line import HAND_OVER_SECONDS
 from samerack.election.leadership_state import LeadershipState
@@ -198,6 +199,68 @@ def test_a_thread_that_hangs_keeps_its_group_waiting_for_ten_seconds() -> None:
         assert world.timeline.now - began < 12_000
         assert all(one.owned for one in world.consumers)
         assert AGENTS not in {one.client_id for one in group.members}
+
+
+# memberships that are lost
+
+
+@contextmanager
+def _led_without_admission() -> Iterator[World]:
+    """A group of kafka-python's roundrobin, which agents may not join as it runs: this one leads it from its birth."""
+    with _world(seed=2, initial_delay_ms=3000, forbidden=True) as world:
+        world.start_agent(0)
+        world.settle()
+        for rack in RACKS:
+            world.join("kafka-python", rack)
+        world.settle()
+        assert _is_inside(world)
+        yield world
+
+
+def _is_inside(world: World) -> bool:
+    group = world.coordinator.group
+    return group is not None and any(one.client_id == AGENTS for one in group.members)
+
+
+def _joins(world: World) -> int:
+    return sum(line.endswith("join-sent") for line in world.invariants.tale)
+
+
+@pytest.mark.parametrize("step", ["join-sent", "join-answered"])
+def test_an_agent_that_lost_its_place_while_it_joined_is_admitted_first(step: str) -> None:
+    """Stopped while it joined, it joined again at once, and kafka-python's leader raised KeyError."""
+    with _led_without_admission() as world:
+        world.freeze_agent(0, 20_000, whole=True, step=step)
+        world.join("kafka-python", "a")
+        joins = _joins(world)
+        world.wait(60_000)
+        assert _joins(world) == joins + 1
+        assert not _is_inside(world)
+        world.settle()
+
+
+@pytest.mark.parametrize("after_ms", [0, 1700, 4200])
+def test_an_agent_that_is_removed_from_a_group_describes_it_before_it_joins(after_ms: int) -> None:
+    """A description from before its removal had its own instance id, so it was in the group again without admission."""
+    with _led_without_admission() as world:
+        world.wait(after_ms)
+        joins = _joins(world)
+        world.remove_agent(0)
+        world.wait(60_000)
+        assert _joins(world) == joins
+        assert not _is_inside(world)
+
+
+def test_an_agent_leaves_a_group_whose_leader_may_fail_on_it() -> None:
+    """It followed for good where a consumer led that kafka-python's roundrobin may have, and that it would not join."""
+    with (
+        _led_without_admission() as world,
+        mock.patch.object(Session, "_is_expected", return_value=True),
+        mock.patch.object(world.invariants, "steps"),
+    ):
+        world.remove_agent(0)
+        world.wait(20_000)
+        assert not _is_inside(world)
 
 
 # agents that hand a group over
