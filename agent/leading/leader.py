@@ -32,7 +32,7 @@ from samerack.cluster.errors import explained, is_refusal
 from samerack.cluster.group_member import EndedError
 from samerack.cluster.group_poller import GroupPoller
 from samerack.common.attempts import REQUESTS, Attempts
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, one_line
 from samerack.common.shared_threads import Rest, SharedService, SharedThreads
 from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner
@@ -243,7 +243,7 @@ class GroupLeader(SharedService):
                 pause = max(pause, self._parts.admission.back_off.start(Cause.NOT_ALLOWED, explained(error)))
             self.reporter.failed("refused" if refused else "kafka", error, pause)
             return pause
-        except Exception as error:  # noqa: BLE001 - the group must not be left because of an error in the agent
+        except Exception as error:  # noqa: BLE001 - the agent tries again, and leads its other groups on
             self.reporter.broke(error, _RETRY_SECONDS)
         else:
             if self.reporter.role == WAITING:
@@ -251,7 +251,10 @@ class GroupLeader(SharedService):
         return _RETRY_SECONDS
 
     def _back_off(self, error: BackOffError) -> None:
-        self.reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
+        seconds = self._parts.admission.back_off.start(error.cause, str(error))
+        if error.cause is Cause.INTERNAL_ERROR:
+            self.reporter.broke(error, seconds)
+        self.reporter.backs_off(error, seconds)
 
     def _stay(self) -> Generator[Rest, None, None]:
         """Run one membership, while this agent is the active one and the group has consumers."""
@@ -306,6 +309,7 @@ class GroupLeader(SharedService):
 
         Raises:
             KafkaError: The membership is no longer of use, or there is none yet.
+            BackOffError: An unexpected error in the group, which would come again after each return.
         """
         try:
             pause = session.turn()
@@ -317,6 +321,12 @@ class GroupLeader(SharedService):
             self.reporter.failed("kafka", error, pause)
             session.recover()
             return self._rest(pause, may_hurry=False)
+        except (AgentError, AssignmentError):
+            raise
+        except Exception as error:
+            if membership.is_outside:
+                raise
+            raise BackOffError(Cause.INTERNAL_ERROR, one_line(error)) from error
         self._turns.succeeded()
         if (failure := membership.take_failure()) is not None:
             self.reporter.failed("kafka", failure, pause)

@@ -27,6 +27,7 @@ from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMemb
 from samerack.cluster.group_questions import describe_groups, fetch_offsets
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import NO_GENERATION, decode_assignment, encode_subscription
+from samerack.protocol.errors import ProtocolError
 from samerack.protocol.sticky import COOPERATIVE_STICKY, encode_cooperative_sticky, encode_sticky
 from samerack.protocol.values import Subscription, TopicPartitions, no_partitions
 from samerack.settings.leading import LeadingSettings
@@ -125,7 +126,10 @@ class Membership(GroupMember):
         ]
 
     def _take(self, content: bytes) -> None:
-        self._assigned = decode_assignment(content).partitions if content else None
+        self._assigned = None
+        # to leave because of what another member has sent would cost the group two rebalances, again and again
+        with suppress(ProtocolError):
+            self._assigned = decode_assignment(content).partitions if content else None
 
     @property
     def assigned(self) -> TopicPartitions:

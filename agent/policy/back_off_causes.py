@@ -40,6 +40,7 @@ class Cause(StrEnum):
     RECORD_TOO_LARGE = "record-too-large"
     PLANS_FAILED = "plans-failed"
     PLANS_REJECTED = "plans-rejected"
+    INTERNAL_ERROR = "internal-error"
     GIVEN_PARTITIONS = "given-partitions"
     UNSOUND_LEADER = "unsound-leader"
     GIFT = "gift"
@@ -103,6 +104,7 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             first_seconds=60,
             max_seconds=3600,
         ),
+        Cause.INTERNAL_ERROR: Rule(first_seconds=60, max_seconds=3600),
         Cause.GIVEN_PARTITIONS: Rule(first_seconds=600, max_seconds=3600),
         Cause.UNSOUND_LEADER: Rule(first_seconds=2, max_seconds=10),
         Cause.GIFT: Rule(first_seconds=2, max_seconds=10),

@@ -27,6 +27,7 @@ class Coordinator:
     members: list[Any] = field(default_factory=list)  # what a leader receives
     skips: bool = False  # whether a leader's assignment stays in force (KIP-814)
     assign: Callable[[Joined], dict[str, bytes]] = lambda _: {}
+    assignment: bytes = b""  # what a follower receives
     reserves: int = kafka_errors.MemberIdRequiredError.errno
     leaves: list[int] = field(default_factory=lambda: [0])  # the errors of LeaveGroup in turn; the last one stays
     beats: int = 0  # the error of each Heartbeat
@@ -65,7 +66,7 @@ class Coordinator:
             member_id="me",
             skip_assignment=self.skips,
             members=self.members if leader == "me" else [],
-            assignment=b"",
+            assignment=self.assignment,
         )
 
 

@@ -152,6 +152,14 @@ def test_nothing_is_assigned_if_nothing_is_asked(membership: Membership, coordin
     assert membership.leading == coordinator.skips
 
 
+def test_an_assignment_that_cannot_be_read_is_none(membership: Membership, coordinator: Coordinator) -> None:
+    """A leader that sent the agent three bytes made it leave and join again every two seconds."""
+    coordinator.leaders, coordinator.assignment = ["other"], b"\0\0\0"
+    assert membership.join(WAIT_SECONDS)
+    assert membership.state is MembershipState.STABLE
+    assert membership.assigned == no_partitions()
+
+
 def test_the_reason_of_a_trigger_is_reported_once(membership: Membership, coordinator: Coordinator) -> None:
     """JoinGroup carries the reason of a trigger up to the limit of brokers, and the next JoinGroup does not.
 

@@ -263,6 +263,28 @@ def test_an_agent_leaves_a_group_whose_leader_may_fail_on_it() -> None:
         assert not _is_inside(world)
 
 
+# mistakes in the agent
+
+
+def test_a_mistake_of_the_agent_in_a_group_costs_few_rebalances() -> None:
+    """At an error in every turn of a follower it left and joined again: 24 generations in 30 seconds, without end."""
+    with (
+        _world(seed=2, initial_delay_ms=3000) as world,
+        mock.patch.object(Session, "_follow", side_effect=KeyError("x")),
+        mock.patch.object(world.invariants, "breaks") as breaks,
+    ):
+        for rack in RACKS:
+            world.join("java", rack)
+        world.settle()
+        group = world.coordinator.group
+        assert group is not None
+        before = group.generation
+        world.start_agent(0)
+        world.wait(120_000)
+        assert breaks.call_count == 2
+        assert group.generation - before <= 4
+
+
 # agents that hand a group over
 
 
