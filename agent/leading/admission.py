@@ -179,16 +179,18 @@ class Admission:
             self.report()
         if self._refusal:
             self.reporter.become(OBSERVING)
-        return not self._refusal
+            return False
+        return not self.watch.unknown(_topics(view))  # the next poll shows whether the agent may see them
 
     def _gift_reason(self) -> str:
         return "; ".join(filter(None, (self.back_off.reason, self.never_evicts())))
 
     def _unknown(self, view: GroupView) -> frozenset[str]:
-        return self.watch.unknown(
-            topics_of(one.subscription.topics for one in view.members if one.subscription is not None),
-            owned_counts(one.assigned for one in view.members).keys(),
-        )
+        return self.watch.unknown(_topics(view), owned_counts(one.assigned for one in view.members).keys())
+
+
+def _topics(view: GroupView) -> frozenset[str]:
+    return topics_of(one.subscription.topics for one in view.members if one.subscription is not None)
 
 
 def _has_no_room(view: GroupView, limit: int | None) -> str:

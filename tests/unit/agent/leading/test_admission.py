@@ -35,6 +35,7 @@ class Case:
     def __init__(self) -> None:
         self.now = 1000.0
         self.denied: frozenset[str] = frozenset()
+        self.unpolled: frozenset[str] = frozenset()
         self.unsupported_reason = self.never_evicts = ""
         self.kind = "classic"
         self.foreign_protocols = GroupMemory(None, name="protocols")
@@ -42,7 +43,13 @@ class Case:
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
         self.watch = cast(
-            Any, SimpleNamespace(denied_topics=lambda _: self.denied, record_limit=None, max_group_size=None)
+            Any,
+            SimpleNamespace(
+                denied_topics=lambda _: self.denied,
+                unknown=lambda topics, _owned=frozenset(): topics & self.unpolled,
+                record_limit=None,
+                max_group_size=None,
+            ),
         )
         self.admission = Admission(
             group="orders",
@@ -88,6 +95,20 @@ def test_while_a_pause_lasts_the_agent_observes(case: Case) -> None:
     case.now += RULES[Cause.PLANS_FAILED].first_seconds
     assert case.admits(ALONE)
     assert case.reporter.trouble == ""
+
+
+def test_a_group_is_joined_once_its_topics_have_been_polled(case: Case) -> None:
+    """An agent without the permission to see them joined at each start, and left a poll later: two rebalances."""
+    case.unpolled = frozenset({"clicks"})
+    assert not case.admits(ALONE)
+    assert case.reporter.role != OBSERVING
+    assert case.admission.admits_initial_rebalance()
+    assert case.admits(group(protocol="", state="Empty"))
+    case.unpolled, case.denied = frozenset(), frozenset({"clicks"})
+    assert not case.admits(ALONE)
+    assert case.reporter.refused
+    case.denied = frozenset()
+    assert case.admits(ALONE)
 
 
 def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(case: Case) -> None:
