@@ -41,7 +41,7 @@ class PolledGroup:
         self.stable_at: float | None = None
         """When the group was Stable with the agent in it, monotonic seconds; None after a rebalance or `forget`."""
         self.seen_inside = False
-        """Whether the last poll began while the agent was in the group or joined it."""
+        """Whether `view` is of a poll that began while the agent was in the group or joined it."""
         self._poll_at = float("-inf")
         self.is_resting = False
         """Whether the group needed nothing at its last poll, so that the next one is due later."""
@@ -55,6 +55,7 @@ class PolledGroup:
     def forget(self) -> None:
         """Drop what was seen, so that the group is polled again before anything is decided."""
         self.view = self.others = self.stable_at = None
+        self.seen_inside = False
         self._poll_at = float("-inf")
         self.is_resting = False
         self._parts.evaluator.forget()
