@@ -124,8 +124,6 @@ DEFAULT: Final = "ha"
 WITHOUT_LAGS: Final = "fallback-prior"
 """Kafka's own where lags could not be computed (`FallbackPriorTaskAssignor`)."""
 
-AT_ONCE: Final = 0
-"""The deadline of a follow-up rebalance that comes at once: tasks stay, as lags or a decision are missing (KIP-924)."""
 MIN_FOLLOWUP_MS: Final = 15_000
 """An earlier follow-up rebalance waits for this time: plans that ask for one at once rebalance an application for ever.
 
@@ -162,7 +160,7 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
     state, warnings = adapted(question, context, assignor=name)
     if name == DEFAULT and without_lags(state) is not None:
         name = WITHOUT_LAGS
-        warnings += ("the application could not compute lags: tasks stay, and a follow-up rebalance comes at once",)
+        warnings += ("the application could not compute lags: tasks stay until the next probing rebalance",)
     own_assignor = own.of(question.application, name, context.rules.options) if ":" in name else None
     outcome = (
         _outcome(name, state, context.rules, now_ms=now_ms)
@@ -178,9 +176,11 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
             except OwnAssignorError as error:
                 reasons.append(str(error))
         raise PlanError("; ".join(reasons))
-    earliest_ms = now_ms + MIN_FOLLOWUP_MS
-    plan = {one.process_id: _held(one, outcome, now_ms) for one in outcome.assignment.assignment}
-    if any(one.followup_rebalance_deadline == earliest_ms for one in plan.values()):
+    # as Kafka: what makes lags unknown, such as a partition without a leader, may last, and to ask for them takes a minute
+    wait_ms = state.assignment_configs.probing_rebalance_interval_ms if name == WITHOUT_LAGS else MIN_FOLLOWUP_MS
+    plan = {one.process_id: _held(one, now_ms + wait_ms) for one in outcome.assignment.assignment}
+    is_early = any(one.followup_rebalance_deadline == now_ms + MIN_FOLLOWUP_MS for one in plan.values())
+    if is_early and not outcome.probing_rebalance:
         warnings += (f"{name} asks for a follow-up rebalance too early: it comes after {MIN_FOLLOWUP_MS // 1000} s",)
     if len(plan) < len(outcome.assignment.assignment):
         raise PlanError(f"the plan of {name} lists a client twice; give each client one assignment")
@@ -208,13 +208,10 @@ def _outcome(name: str, state: ApplicationState, rules: PlanRules, *, now_ms: in
     )
 
 
-def _held(one: KafkaStreamsAssignment, outcome: Outcome, now_ms: int) -> KafkaStreamsAssignment:
-    """Return the assignment with a follow-up rebalance that is not too early; only a retry may come at once."""
+def _held(one: KafkaStreamsAssignment, earliest_ms: int) -> KafkaStreamsAssignment:
+    """Return the assignment with a follow-up rebalance that is not too early."""
     deadline = one.followup_rebalance_deadline
-    if deadline is None or deadline >= now_ms + MIN_FOLLOWUP_MS:
-        return one
-    is_retry = outcome.probing_rebalance and deadline <= now_ms
-    return one.with_followup_rebalance(AT_ONCE if is_retry else now_ms + MIN_FOLLOWUP_MS)
+    return one if deadline is None or deadline >= earliest_ms else one.with_followup_rebalance(earliest_ms)
 
 
 def _actives(answer: TaskAssignment) -> int:

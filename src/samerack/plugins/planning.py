@@ -6,6 +6,7 @@ Its input and output are encoded messages, so it does not depend on the client.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
@@ -18,7 +19,7 @@ from samerack.common.patterns import first_match
 from samerack.planning.group import assign_problem, encode_owners
 from samerack.protocol.consumer import NO_GENERATION, encode_subscription
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims, encode_cooperative_sticky, encode_sticky
-from samerack.protocol.values import MAX_VERSION, Subscription, TopicPartitions, from_pairs, no_partitions
+from samerack.protocol.values import MAX_VERSION, Subscription, TopicPartitions, from_pairs, no_partitions, to_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +28,8 @@ _LOG = logging.getLogger(__name__)
 _Rule = TypeVar("_Rule", int, float)
 KAFKAS: Final = ("range", "roundrobin")
 """Assignors whose plans are exactly Kafka's."""
+_MAX_LOAD: Final = 2**60 - 1
+"""Of all partitions together: what assignors add up in 64 bits."""
 NAMES: Final = tuple(name for name, assignor in ASSIGNORS.items() if assignor.for_members)
 EAGER: Final = tuple(name for name in NAMES if not ASSIGNORS[name].cooperative)
 
@@ -51,7 +54,7 @@ class MemberOptions(TypedDict, total=False):
     rack: str | None
     max_skew: int
     follower_fetching: bool
-    loads: Callable[[], Mapping[str, Sequence[int]]] | None
+    loads: Callable[[], Mapping[str, Sequence[float]]] | None
     limits: Mapping[str, int]
     capacities: Mapping[str, float]
 
@@ -70,7 +73,7 @@ class Member:
     rack: str | None = None
     max_skew: int = 0
     follower_fetching: bool = True
-    loads: Callable[[], Mapping[str, Sequence[int]]] | None = None
+    loads: Callable[[], Mapping[str, Sequence[float]]] | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
     capacities: Mapping[str, float] = field(default_factory=dict)
     owned: TopicPartitions | None = None
@@ -82,6 +85,11 @@ class Member:
         if self.name in KAFKAS and (self.loads or self.limits or self.capacities):
             able = ", ".join(name for name in NAMES if name not in KAFKAS)
             raise AssignmentError(f"{self.name} is exactly Kafka's, by counts; for loads and limits use one of {able}")
+        # a consumer finds out what it gave when it leads, and would end then
+        if self.max_skew < 0 or any(most < 0 for most in self.limits.values()):
+            raise AssignmentError("max_skew or a limit is negative; give 0 or more")
+        if not all(0 < capacity < math.inf for capacity in self.capacities.values()):
+            raise AssignmentError("a capacity is not above 0 and finite; give 1 for an ordinary member")
 
     def store(self, partitions: Iterable[Any], generation: int = NO_GENERATION) -> None:
         """Store the partitions that it got, as its client names them."""
@@ -91,20 +99,24 @@ class Member:
     def subscription(self, topics: Iterable[str]) -> bytes:
         """Encode its subscription: version 3, with its rack, and its owned partitions if the assignor uses them.
 
+        Those of topics that it reads no more are left out: the consumer has given them up, and the leader would keep
+        them from others until it does.
+
         User data is in Kafka's format, so that a leader of any client can read it (KIP-54, "Proposed Changes");
         `sticky` puts its owned partitions there.
         """
-        user_data = None
-        if self.name == STICKY and self.owned is not None:
-            user_data = encode_sticky(self.owned, self.generation)
+        read, user_data = frozenset(topics := tuple(topics)), None
+        owned = None if self.owned is None else from_pairs([pair for pair in to_pairs(self.owned) if pair[0] in read])
+        if self.name == STICKY and owned is not None:
+            user_data = encode_sticky(owned, self.generation)
         elif self.name == COOPERATIVE_STICKY:
             user_data = encode_cooperative_sticky(self.generation)
         return encode_subscription(
             Subscription(
                 version=MAX_VERSION,
-                topics=tuple(topics),
+                topics=topics,
                 user_data=user_data,
-                owned=no_partitions() if self.owned is None or not ASSIGNORS[self.name].asks_claims else self.owned,
+                owned=no_partitions() if owned is None or not ASSIGNORS[self.name].asks_claims else owned,
                 generation=self.generation,
                 rack=self.rack,
             )
@@ -140,8 +152,7 @@ class Member:
         if self.loads is None:
             return None
         try:
-            known, there = self.loads(), {topic: rows for topic, rows in topics.items() if rows}
-            return {topic: [known[topic][number] for number in range(len(rows))] for topic, rows in there.items()}
+            return _whole(self.loads(), topics)
         except Exception:  # noqa: BLE001 - it is the application's
             _LOG.warning("loads are not known: partitions are balanced by counts", exc_info=True)
             return None
@@ -166,6 +177,18 @@ class Member:
             owned=by_topic,
             generation=generation,
         )
+
+
+def _whole(known: Mapping[str, Sequence[float]], topics: Mapping[str, Replicas | None]) -> dict[str, Sequence[int]]:
+    """Return the loads of these topics as whole numbers.
+
+    Raises:
+        LookupError, TypeError, ValueError, OverflowError: One is missing, no number, negative, or too large.
+    """
+    loads = {topic: [round(known[topic][at]) for at in range(len(rows))] for topic, rows in topics.items() if rows}
+    if min(map(min, loads.values()), default=0) < 0 or sum(map(sum, loads.values())) > _MAX_LOAD:
+        raise ValueError(f"a load is negative, or all together are above {_MAX_LOAD}")
+    return {**loads}
 
 
 def racks_of_replicas(

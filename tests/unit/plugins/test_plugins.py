@@ -94,10 +94,24 @@ def test_members_are_balanced_by_load(client: str) -> None:
     assert counts(limits={"canary-*": 1}) == {"big-1": 3, "canary-2": 1}
     assert counts(capacities={"big-*": 3}) == {"big-1": 3, "canary-2": 1}
     assert counts(loads=_failing) == counts(loads=lambda: {"t": [1]}) == {"big-1": 2, "canary-2": 2}
+    assert sorted(counts(loads=lambda: {"t": [90.4, 30.0, 29.6, 30.1]}).values()) == [1, 3]
+    for wrong in (-1, float("nan"), float("inf"), 2**62, "90"):  # found: the leader's consumer ended
+        assert counts(loads=lambda wrong=wrong: {"t": [wrong, 30, 30, 30]}) == {"big-1": 2, "canary-2": 2}
     with pytest.raises(
         AssignmentError, match="is exactly Kafka's, by counts; for loads and limits use one of range-opt"
     ):
         make("range", limits={"*": 1})
+    for options in ({"limits": {"*": -1}}, {"max_skew": -1}, {"capacities": {"*": 0}}, {"capacities": {"*": -2.0}}):
+        with pytest.raises(AssignmentError, match=r"negative|above 0 and finite"):
+            make("sticky", **options)
+
+
+def test_a_topic_that_is_read_no_more_is_not_claimed() -> None:
+    """Found: the leader kept it from others until the member gave it up, which it had done before: nobody read it."""
+    first = kafka_python.assignor(rack="a")
+    whole = ConsumerProtocolAssignment(version=1, assigned_partitions=[("t", [0, 1]), ("u", [0])], user_data=b"")
+    first.on_assignment(ConsumerProtocolAssignment.decode(whole.encode()), 7)
+    assert to_pairs(decode_subscription(first.metadata(["t"])).owned) == [("t", 0), ("t", 1)]
 
 
 def test_cooperative_members_give_up_first() -> None:

@@ -129,13 +129,19 @@ def test_standbys_go_to_other_racks_where_the_settings_ask_for_it() -> None:
     assert any("standby: apart has no effect" in warning for warning in without.warnings)
 
 
-def test_without_lags_tasks_stay_and_a_rebalance_follows_at_once() -> None:
-    """As Kafka does: no plan of `ha` without lags."""
+@pytest.mark.parametrize(("rules", "lags"), [({}, None), ({"assignor": "fallback-prior"}, {})])
+def test_without_lags_tasks_stay_until_the_next_probing_rebalance(rules: dict[str, str], lags: object) -> None:
+    """As Kafka does: no plan of `ha` without lags. Found: each rebalance asked for the next one at once."""
     question = application()
-    question["clients"][0]["lags"] = None
-    planned = plan(question)
+    question["configs"]["probing_rebalance_interval_ms"] = 60_000
+    if lags is None:
+        question["clients"][0]["lags"] = None
+    planned = plan(question, rules=rules)
     assert planned.assignor == "fallback-prior"
-    assert summary(planned, plan="1").followup_ms == 0
+    followup = summary(planned, plan="1").followup_ms
+    assert followup == 60_000
+    if rules:
+        return
     assert "could not compute lags" in planned.warnings[0]
 
 

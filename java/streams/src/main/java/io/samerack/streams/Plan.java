@@ -20,8 +20,6 @@ import org.apache.kafka.streams.processor.assignment.TaskAssignor.TaskAssignment
 
 /** The agent's answer, validated: each task is active exactly once, and every rule of Kafka Streams holds. */
 final class Plan {
-    /** The deadline of a rebalance at once, also in Kafka Streams: the agent asks for it where it could not decide. */
-    private static final Instant AT_ONCE = Instant.EPOCH;
     /**
      * An earlier follow-up rebalance comes after this time: plans that ask for one in the past rebalance an application for
      * ever. It is a sixth of the shortest probing interval that Kafka Streams allows, so that clocks may differ.
@@ -160,7 +158,7 @@ final class Plan {
 
         private Instant held(Instant deadline) {
             Instant earliest = Instant.now().plusMillis(MIN_FOLLOWUP_MS);
-            if (deadline.equals(AT_ONCE) || !deadline.isBefore(earliest)) {
+            if (!deadline.isBefore(earliest)) {
                 return deadline;
             }
             early = deadline;
