@@ -205,6 +205,9 @@ def _state(group: GroupTraffic | None, protocols: GroupProtocols, before: float 
         share=share,
         lag_records=lag.lag_records if lag is not None else None,
         lag_unknown_partitions=lag.lag_unknown_partitions if lag is not None else 0,
+        read_topics=None
+        if group is None
+        else tuple(sorted({one.partition[0] for one in group.partitions if one.member})),
     )
 
 

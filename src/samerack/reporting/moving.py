@@ -166,6 +166,12 @@ _STOP: Final[Mapping[bool, tuple[str, ...]]] = {
         "the restarted member ends with GROUP_ID_NOT_FOUND: brokers do not convert the group, which reads on",
         "it ends with UNSUPPORTED_ASSIGNOR: a broker lacks what group.remote.assignor names; unset that",
         f"it does not start because of {', '.join(_REMOVED)}: remove them",
+        "it gets no partitions of topics that it names by a regular expression: brokers match whole names (RE2/J), so "
+        "that librdkafka's ^orders- has to become ^orders-.*",
+        "it fails in its rebalance callback, which now gets changes only: librdkafka's assign() and unassign() have to "
+        "become incremental_assign() and incremental_unassign()",
+        "a static member that was killed is refused with UNRELEASED_INSTANCE_ID: brokers keep its place until its "
+        "session ends; start it again after that",
         _LAG,
     ),
     True: (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from samerack.cluster.group import STABLE
+from samerack.common.words import some
 
 
 class RollOutcome(StrEnum):
@@ -29,6 +30,8 @@ class RollState:
     share: float | None = None
     lag_records: int | None = None
     lag_unknown_partitions: int = 0
+    read_topics: tuple[str, ...] | None = None
+    """Topics with a partition that a member has."""
 
     @property
     def members(self) -> int:
@@ -45,6 +48,7 @@ class Roll:
         self._patience = patience
         self._members: int | None = None
         self._converted = False
+        self._topics: tuple[str, ...] | None = None
         self._since: float | None = None
 
     def take(self, state: RollState, now: float) -> tuple[RollOutcome, str]:
@@ -57,6 +61,9 @@ class Roll:
                 "the group is classic again: its last member of the new protocol has left, and its log says why"
             )
         self._converted = self._converted or state.kind == "consumer"
+        self._topics = state.read_topics if self._topics is None else self._topics
+        read = self._topics if state.read_topics is None else state.read_topics
+        unread = sorted({*(self._topics or ())} - {*(read or ())})
         missing = self._members - state.members
         left = state.new_members if self._back else state.classic_members
         if missing > 0:
@@ -64,6 +71,8 @@ class Roll:
         if left or not state.members:
             self._since = None
             return RollOutcome.GOES_ON, f"{left} of {state.members} members are left"
+        if unread:
+            return self._wait(now, f"all members have moved, and none has partitions of {some(unread, 'topic')}")
         if state.kind == ("classic" if self._back else "consumer") and state.state == STABLE:
             return RollOutcome.DONE, f"all {state.members} members have moved"
         return self._wait(now, f"all members have moved; the group is {state.kind}, {state.state}")

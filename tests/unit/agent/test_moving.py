@@ -324,14 +324,17 @@ def test_the_share_without_racks_is_of_bytes_where_they_are_known() -> None:
 # the roll
 
 
-def state(classic: int, new: int, kind: str = "", *, unknown: int = 0, named: str = "Stable") -> RollState:
-    """A group during its roll: one of the brokers as soon as a member is new."""
+def state(
+    classic: int, new: int, kind: str = "", *, unknown: int = 0, named: str = "Stable", read: str | None = None
+) -> RollState:
+    """A group during its roll: one of the brokers as soon as a member is new; a letter for each topic that is read."""
     return RollState(
         kind=kind or ("consumer" if new else "classic"),
         state=named,
         classic_members=classic,
         new_members=new,
         unknown_members=unknown,
+        read_topics=None if read is None else tuple(read),
     )
 
 
@@ -347,6 +350,13 @@ GOES_ON, DONE, WRONG = RollOutcome
         (False, [state(2, 0), state(1, 1), state(1, 0)], [GOES_ON, GOES_ON, WRONG], "classic again"),
         (False, [state(0, 2, named="Reconciling"), state(0, 2)], [GOES_ON, DONE], "all 2 members"),
         (False, [state(0, 0, "consumer", unknown=2)], [WRONG], "Kafka 4.0 or newer does"),
+        (
+            False,
+            [state(2, 0, read="to"), state(0, 2, read="t"), state(0, 2, read="t")],
+            [GOES_ON, GOES_ON, WRONG],
+            "none has partitions of topic o",
+        ),
+        (False, [state(2, 0, read="to"), state(0, 2)], [GOES_ON, DONE], "all 2 members have moved"),
         (True, [state(0, 2), state(1, 1), state(2, 0)], [GOES_ON, GOES_ON, DONE], "all 2 members have moved"),
         (
             True,
