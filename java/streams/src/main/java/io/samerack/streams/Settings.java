@@ -129,6 +129,9 @@ final class Settings {
                     ? named
                     : Class.forName(
                             given.toString().trim(), true, loader != null ? loader : Settings.class.getClassLoader());
+            if (type == AgentTaskAssignor.class) {
+                throw new IllegalArgumentException("it would fall back to itself");
+            }
             TaskAssignor made = type.asSubclass(TaskAssignor.class).getDeclaredConstructor().newInstance();
             made.configure(properties);
             return made;

@@ -3,6 +3,7 @@ package io.samerack.streams;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.Map;
@@ -58,6 +59,8 @@ class SettingsTest {
 
     @Test
     void aClassThatIsNoAssignorIsNotUsed() {
+        Settings itself = Settings.of(Map.of(Settings.FALLBACK_CLASS, AgentTaskAssignor.class));
+        assertTrue(itself.mistakes.get(Settings.FALLBACK_CLASS).contains("fall back to itself"));
         Settings settings = Settings.of(Map.of(Settings.FALLBACK_CLASS, "java.lang.String"));
         assertInstanceOf(DefaultFallback.class, settings.fallback);
         assertEquals(1, settings.mistakes.size());
