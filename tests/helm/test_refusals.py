@@ -47,7 +47,22 @@ _TABLES: dict[str, Any] = {"pipeline": {"tables": "s3a://bucket"}}
 _SIDECAR: dict[str, Any] = {"shape": "sidecar"}
 _PIPELINE: dict[str, Any] = {"enabled": True, "image": {"repository": "spark"}}
 
+_EU_AND_ALL: dict[str, Any] = {"groups": {"orders-eu": {"balance": "bytes"}, "orders-*": {"balance": "partitions"}}}
+_FIRST = "Helm sorts keys and the first match wins; give the map in extraEnv, which keeps its order: {name: SAMERACK_"
+
 RULES: tuple[tuple[dict[str, Any], str], ...] = (
+    (
+        {"config": {"policy": {"groups": {"orders-eu": {"mode": "propose"}, "orders-*": {"min_saving": 0.1}}}}},
+        'config.policy.groups: "orders-*" would come before "orders-eu", which it matches, because ' + _FIRST,
+    ),
+    ({"config": {"leading": _EU_AND_ALL}}, _FIRST + "LEADING__GROUPS, "),
+    ({"config": {"lag": {"groups": {"a1": {"max_seconds": 1}, "?1": {"max_seconds": 2}}}}}, _FIRST + "LAG__GROUPS, "),
+    (
+        {"config": {"streams": {"applications": {"a": {"standby": "apart"}, "[ab]": {"strategy": "min_traffic"}}}}},
+        _FIRST + "STREAMS__APPLICATIONS, ",
+    ),
+    ({"config": {"pipeline": {"owners": {"orders-*": "a", "*": "b"}}}}, _FIRST + "PIPELINE__OWNERS, "),
+    ({"config": {"racks": {"client_ids": {"a.b": "rack-a", "a*": "rack-b"}}}}, _FIRST + "RACKS__CLIENT_IDS, "),
     ({"config": {"clusters": _EAST}}, "config.groups: an agent of several clusters (config.clusters) leads no groups"),
     ({**_SIDECAR, "config": {"groups": [], "clusters": _EAST}}, "observe several with shape: leader"),
     (
@@ -162,3 +177,19 @@ def test_a_variable_may_name_another(tmp_path: Path) -> None:
     """A value that Kubernetes builds from another variable contains no secret."""
     variable = {"name": "SAMERACK_KAFKA__SASL_PASSWORD", "value": "$(PASSWORD)"}
     assert with_values({"extraEnv": [variable]}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        {"orders-eu": "a", "orders-*": "a"},
+        {"orders-eu": "a", "payments-*": "b"},
+        {"a.c": "a", "?.b": "b"},
+        {"(a)": "a", "*": "b"},
+        {"ordersXeu": "a", "*.eu": "b"},
+    ],
+    ids=["equal values", "no match", "a dot is a dot", "the name comes first", "a dot is no sign"],
+)
+def test_an_order_that_does_not_matter_is_accepted(owners: dict[str, str], tmp_path: Path) -> None:
+    """Sorted keys change nothing if no pattern comes before a key that it matches, or if both values are equal."""
+    assert with_values({"config": {"pipeline": {"owners": owners}}}, tmp_path)

@@ -5,6 +5,7 @@ and on monitoring stand with what they are about. */}}
 {{- include "samerack.validateImages" . -}}
 {{- include "samerack.validateSecrets" . -}}
 {{- include "samerack.validateSettings" . -}}
+{{- include "samerack.validateOrder" . -}}
 {{- include "samerack.validateRollout" . -}}
 {{- include "samerack.validateNetwork" . -}}
 {{- include "samerack.validateMonitoring" . -}}
@@ -83,6 +84,28 @@ and on monitoring stand with what they are about. */}}
 {{- end -}}
 {{- if and (ne .Values.shape "leader") (include "samerack.asksApi" .) .Values.rbac.create (not .Values.serviceAccount.name) -}}
 {{- fail "config.pod uses the Kubernetes API, but serviceAccount.name is empty; name the service account of your application's pods" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Helm does not keep the order of a map. Of two keys that match the same name the first would win. */}}
+{{- define "samerack.validateOrder" -}}
+{{- range $place := list "policy.groups" "leading.groups" "lag.groups" "streams.applications" "pipeline.owners" "racks.client_ids" -}}
+{{- $keys := splitList "." $place -}}
+{{- $map := dig (first $keys) (last $keys) (dict) $.Values.config -}}
+{{- range $pattern, $value := $map -}}
+{{- $text := $pattern | splitList "[" | first | regexQuoteMeta | replace "\\*" ".*" | replace "\\?" "." -}}
+{{- /* what brackets match is not looked into */ -}}
+{{- $regex := printf "(?s)^%s%s$" $text (ternary ".*" "" (contains "[" $pattern)) -}}
+{{- range $key, $other := $map -}}
+{{- if and (regexMatch "[*?[]" $pattern) (regexMatch $regex $key) (not (deepEqual $value $other)) -}}
+{{- $both := dict $pattern 0 $key 0 -}}
+{{- /* YAML in the ConfigMap and JSON in variables sort differently */ -}}
+{{- if or (hasPrefix (toYaml (dict $pattern 0)) (toYaml $both)) (hasPrefix (toJson (dict $pattern 0) | trimSuffix "}") (toJson $both)) -}}
+{{- fail (printf "config.%s: %q would come before %q, which it matches, because Helm sorts keys and the first match wins; give the map in extraEnv, which keeps its order: {name: SAMERACK_%s, value: '{KEY: VALUE}'}" $place $pattern $key ($place | upper | replace "." "__")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
