@@ -45,6 +45,13 @@ def test_notes_name_what_there_is(name: str, chart: Path) -> None:
     assert text.strip()
 
 
+def test_notes_say_what_joining_costs(chart: Path) -> None:
+    """The agent's join rebalances a running group once, so the notes do not promise that nobody is rebalanced."""
+    text = one(render("--values", values_of("minimal"), chart=chart), "Notes")["text"]
+    assert "rebalances once" in text
+    assert "nobody" not in text
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "scram-sha-512"])
 def test_notes_show_how_to_give_a_password(mechanism: str, chart: Path) -> None:
     """For a mechanism without a password, the notes show a command for a Secret that does not contain the password."""
