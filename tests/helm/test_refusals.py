@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.helm.chart import one, refusal, with_values
+from samerack.pipeline.session import REDACTED
+from tests.helm.chart import CHART, one, refusal, with_values
 
 pytestmark = pytest.mark.helm
 
@@ -90,6 +91,38 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     (
         {"config": {"pipeline": {"conf": {"spark.hadoop.fs.s3a.secret.key": "geheim"}}}},
         "put it into a Secret and name that in extraEnv",
+    ),
+    (
+        {"config": {"pipeline": {"conf": {"spark.hadoop.fs.azure.account.key.me.dfs.core.windows.net": "geheim"}}}},
+        "config.pipeline.conf.spark.hadoop.fs.azure.account.key.me.dfs.core.windows.net would be in a ConfigMap",
+    ),
+    (
+        {"config": {"pipeline": {"conf": {"spark.hadoop.fs.azure.sas.box.me": "geheim"}}}},
+        "config.pipeline.conf.spark.hadoop.fs.azure.sas.box.me would be in a ConfigMap",
+    ),
+    (
+        {"extraEnv": [{"name": "HTTPS_PROXY", "value": "http://me:geheim@proxy:3128"}]},
+        "extraEnv: the value of HTTPS_PROXY would be in the pod",
+    ),
+    (
+        {"extraEnv": [{"name": "OTEL_EXPORTER_OTLP_HEADERS", "value": "Authorization=geheim"}]},
+        "extraEnv: the value of OTEL_EXPORTER_OTLP_HEADERS would be in the pod",
+    ),
+    (
+        {"extraEnv": [{"name": "SAMERACK_PIPELINE__CONF", "value": '{"spark.hadoop.fs.s3a.secret.key": "geheim"}'}]},
+        "extraEnv: the value of SAMERACK_PIPELINE__CONF would be in the pod",
+    ),
+    (
+        {
+            "pipeline": {
+                "extraEnv": [{"name": "PYSPARK_SUBMIT_ARGS", "value": "--conf spark.a.sas.b=geheim pyspark-shell"}]
+            }
+        },
+        "pipeline.extraEnv: the value of PYSPARK_SUBMIT_ARGS would be in the pod",
+    ),
+    (
+        {"config": {"otel": {"endpoint": "http://me:geheim@collector:4318/v1/metrics"}}},
+        "leave it out of the URL (headers for otel.endpoint: OTEL_EXPORTER_OTLP_HEADERS in extraEnv, by valueFrom)",
     ),
     (
         {"config": {"traffic": {"client_endpoints": [{"url": "http://me:geheim@jmx:9404", "group": "orders"}]}}},
@@ -193,3 +226,27 @@ def test_a_variable_may_name_another(tmp_path: Path) -> None:
 def test_an_order_that_does_not_matter_is_accepted(owners: dict[str, str], tmp_path: Path) -> None:
     """Sorted keys change nothing if no pattern comes before a key that it matches, or if both values are equal."""
     assert with_values({"config": {"pipeline": {"owners": owners}}}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        ("AWS_ACCESS_KEY_ID", "AKIA"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/run/token"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/run/key.json"),
+        ("SAMERACK_KAFKA__SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL", "https://token.example:8443/token"),
+        ("SAMERACK_KAFKA", "{sasl.oauthbearer.token.endpoint.url: 'https://token.example:8443'}"),
+        ("SAMERACK_PIPELINE__CONF", "{spark.hadoop.fs.s3a.aws.credentials.provider: a.b.Provider}"),
+    ],
+)
+def test_what_only_sounds_secret_is_accepted(variable: tuple[str, str], tmp_path: Path) -> None:
+    """Ids, addresses, files and classes may stand in the values, although their names contain words of secrets."""
+    name, value = variable
+    conf = {"spark.hadoop.fs.s3a.aws.credentials.provider": "a.b.Provider"}
+    values = {"extraEnv": [{"name": name, "value": value}], "config": {"pipeline": {"conf": conf}}}
+    assert with_values(values, tmp_path)
+
+
+def test_words_of_secrets_are_those_of_the_pipeline() -> None:
+    """The chart takes as a secret whatever Spark is told to hide."""
+    assert REDACTED.removeprefix("(?i)") in (CHART / "templates" / "_validate.tpl").read_text(encoding="utf-8")

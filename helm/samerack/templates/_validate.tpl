@@ -28,24 +28,35 @@ and on monitoring stand with what they are about. */}}
 {{- end -}}
 {{- end -}}
 
+{{/* Takes the name of a setting or a variable: "yes" where its value is a secret. The words are those by which the pipeline
+hides values in Spark; an address, a file, a class or an id is no secret. */}}
+{{- define "samerack.isSecret" -}}
+{{- $words := "secret|passw|passphrase|token|credential|(access|account|private|keystore)[._-]?key|jaas|[._]sas[._]" -}}
+{{- $found := regexMatch (printf "(?i)(%s|[._]pem$|otlp_(metrics_)?headers$)" $words) . -}}
+{{- if and $found (not (regexMatch "(?i)([._](url|uri|location|path|id|type|enabled|application_credentials)|file|provider)$" .)) }}yes{{ end -}}
+{{- end -}}
+
 {{/* Passwords belong in Secrets: a ConfigMap and the text of a pod are for everybody to read who may look around. */}}
 {{- define "samerack.validateSecrets" -}}
+{{- $url := "://[^/\\s\"'@]+:[^/\\s\"'@]+@" -}}
 {{- range $place, $part := merge (dict "config.pipeline.conf" (dig "pipeline" "conf" (dict) .Values.config)) (include "samerack.kafkaSettings" . | fromJson) -}}
 {{- range $key, $_ := $part -}}
-{{- if regexMatch "(?i)(password|secret|jaas|\\.pem$|\\.token$)" $key -}}
+{{- if include "samerack.isSecret" $key -}}
 {{- fail (printf "%s.%s would be in a ConfigMap for everyone to read; put it into a Secret and name that in %s" $place $key (ternary (printf "kafka.secrets: {%s: {name: SECRET, key: KEY}}" $key) "extraEnv" (eq $place "config.kafka"))) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if regexMatch "://[^/\\s\"'@]+:[^/\\s\"'@]+@" (toYaml .Values.config) -}}
-{{- fail "config has a URL with a password in it, which would be in a ConfigMap for everyone to read; put that setting into a Secret, and take it from there as a variable in extraEnv" -}}
+{{- if regexMatch $url (toYaml .Values.config) -}}
+{{- fail "config has a URL with a password in it, which would be in a ConfigMap for everyone to read; leave it out of the URL (headers for otel.endpoint: OTEL_EXPORTER_OTLP_HEADERS in extraEnv, by valueFrom)" -}}
 {{- end -}}
 {{- range $place, $variables := dict "extraEnv" .Values.extraEnv "pipeline.extraEnv" .Values.pipeline.extraEnv -}}
 {{- range $variables -}}
 {{- $value := get . "value" | toString -}}
-{{- $named := regexMatch "(?i)(password|passwd|secret|secret_key|access_key|token|jaas_config|_pem)$" (get . "name" | toString) -}}
-{{- $inside := regexMatch "(?i)(password|secret|jaas\\.config|\\.pem)[\"']?\\s*:" $value -}}
-{{- if and $value (or $named $inside) (not (contains "$(" $value)) -}}
+{{- $secret := or (include "samerack.isSecret" (get . "name" | toString)) (regexMatch $url $value) -}}
+{{- range regexFindAll "(^|[^\\w./-])[\\w.-]+[\"']?\\s*[:=]" $value -1 -}}
+{{- $secret = or $secret (include "samerack.isSecret" (regexFind "[\\w.-]+" .)) -}}
+{{- end -}}
+{{- if and $value $secret (not (contains "$(" $value)) -}}
 {{- fail (printf "%s: the value of %s would be in the pod for everyone to read; put it into a Secret, and write valueFrom: {secretKeyRef: {name: SECRET, key: KEY}} instead of value" $place .name) -}}
 {{- end -}}
 {{- end -}}
