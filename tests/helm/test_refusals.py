@@ -148,6 +148,10 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"config": {"web": {"port": 0}}}, "config.web.port is 0"),
     ({"config": {"web": {"host": "127.0.0.1"}}}, "config.web.host is loopback"),
     ({"kafka": {"tls": {"secret": "tls", "certificate": "tls.crt"}}}, "kafka.tls.key is not"),
+    (
+        {"existingConfigMap": {"name": "mine"}, "kafka": {"tls": {"secret": "tls"}}},
+        "set it here too: config: {kafka: {security.protocol: SSL}}, or SASL_SSL",
+    ),
     ({**_SIDECAR, "config": {"pod": {"sources": ["kubernetes"]}}}, "serviceAccount.name is empty"),
     ({**_SIDECAR, "monitoring": {"annotations": True}}, "set config: {web: {host: 0.0.0.0}}"),
     (

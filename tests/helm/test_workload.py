@@ -117,6 +117,58 @@ def test_the_protocol_follows_from_the_secrets(name: str, protocol: str | None) 
     assert settings["kafka"].get("security.protocol") == protocol
 
 
+_CA: dict[str, Any] = {"tls": {"secret": "ca"}}
+_MECHANISM = "SAMERACK_KAFKA__SASL_MECHANISM"
+
+
+@pytest.mark.parametrize(
+    ("values", "protocol"),
+    [
+        ({"kafka": {**_CA, "secrets": {"sasl.mechanism": {"name": "a", "key": "b"}}}}, "SASL_SSL"),
+        ({"kafka": _CA, "extraEnv": [{"name": _MECHANISM, "value": "PLAIN"}]}, "SASL_SSL"),
+        ({"kafka": _CA, "extraEnv": [{"name": f"{_MECHANISM}S", "value": "PLAIN"}]}, "SASL_SSL"),
+        ({"kafka": _CA, "extraEnv": [{"name": "SAMERACK_KAFKA", "value": "{sasl.mechanism: PLAIN}"}]}, "SASL_SSL"),
+        ({"kafka": _CA, "extraEnv": [{"name": "SAMERACK_KAFKA", "value": "{client.id: a}"}]}, "SSL"),
+    ],
+)
+def test_a_mechanism_of_a_variable_counts_for_the_protocol(
+    values: dict[str, Any], protocol: str, tmp_path: Path
+) -> None:
+    """With a mechanism from a Secret or a variable the protocol is not SSL, which would drop the login."""
+    assert settings_of(with_values(values, tmp_path))["kafka"]["security.protocol"] == protocol
+
+
+def test_each_cluster_has_the_protocol_of_its_mechanism(tmp_path: Path) -> None:
+    """Only clusters with a mechanism of their own log in; what a cluster says itself stays."""
+    clusters: dict[str, Any] = {
+        "north": {"kafka": {"bootstrap.servers": "north:9092"}},
+        "east": {"kafka": {"bootstrap.servers": "east:9092", "sasl.mechanism": "PLAIN"}},
+        "west": {"kafka": {"bootstrap.servers": "west:9092"}},
+        "south": {"kafka": {"bootstrap.servers": "south:9092", "sasl.mechanism": "PLAIN"}},
+    }
+    clusters["south"]["kafka"]["security.protocol"] = "SASL_PLAINTEXT"
+    variable = {"name": "SAMERACK_CLUSTERS__WEST__KAFKA__SASL_MECHANISM", "value": "PLAIN"}
+    values = {"config": {"groups": [], "clusters": clusters}, "kafka": _CA, "extraEnv": [variable]}
+    settings = settings_of(with_values(values, tmp_path))
+    assert settings["kafka"]["security.protocol"] == "SSL"
+    protocols = {name: each["kafka"].get("security.protocol") for name, each in settings["clusters"].items()}
+    assert protocols == {"north": None, "east": "SASL_SSL", "west": "SASL_SSL", "south": "SASL_PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"config": {"kafka": {"security.protocol": "SSL"}}},
+        {"extraEnv": [{"name": "SAMERACK_KAFKA__SECURITY_PROTOCOL", "value": "SSL"}]},
+        {"config": {"kafka": {"sasl.mechanism": "PLAIN"}}},
+        {"envFrom": [{"secretRef": {"name": "kafka"}}]},
+    ],
+)
+def test_a_file_of_the_reader_s_own_takes_certificates(values: dict[str, Any], tmp_path: Path) -> None:
+    """Certificates go with an own ConfigMap where the chart knows the protocol, or cannot know all variables."""
+    assert with_values({"existingConfigMap": {"name": "mine"}, "kafka": _CA, **values}, tmp_path)
+
+
 def test_the_own_words_of_the_reader_win(tmp_path: Path) -> None:
     """The chart's derived settings do not replace what `config.kafka` sets."""
     values = {

@@ -6,11 +6,19 @@ own words in `config` always win. */}}
 {{- $kafka := get $config "kafka" | default dict -}}
 {{- $tls := .Values.kafka.tls -}}
 {{- if $tls.secret -}}
-{{- $sasl := or (hasKey $kafka "sasl.mechanism") (hasKey $kafka "sasl.mechanisms") -}}
 {{- $derived := dict -}}
-{{- /* a file of the reader's own may name a mechanism that is not in sight here */ -}}
-{{- if not .Values.existingConfigMap.name -}}
-{{- $_ := set $derived "security.protocol" (ternary "SASL_SSL" "SSL" $sasl) -}}
+{{- if include "samerack.usesSasl" (dict "root" . "kafka" $kafka "variable" "SAMERACK_KAFKA") -}}
+{{- $_ := set $derived "security.protocol" "SASL_SSL" -}}
+{{- else if not .Values.existingConfigMap.name -}}
+{{- $_ := set $derived "security.protocol" "SSL" -}}
+{{- end -}}
+{{- if not (hasKey $kafka "security.protocol") -}}
+{{- range $name, $cluster := $config.clusters -}}
+{{- $own := get $cluster "kafka" | default dict -}}
+{{- if include "samerack.usesSasl" (dict "root" $ "kafka" $own "variable" (printf "SAMERACK_CLUSTERS__%s__KAFKA" (upper $name))) -}}
+{{- $_ := set $cluster "kafka" (merge (dict) $own (dict "security.protocol" "SASL_SSL")) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- range $key, $item := dict "ssl.ca.location" $tls.ca "ssl.certificate.location" $tls.certificate "ssl.key.location" $tls.key -}}
 {{- if $item }}{{- $_ := set $derived $key (printf "%s/%s" (include "samerack.tlsFolder" $) $item) }}{{- end -}}
@@ -37,6 +45,21 @@ own words in `config` always win. */}}
 {{- $_ := set $config "pipeline" (merge (dict) (get $config "pipeline" | default dict) $tables) -}}
 {{- end -}}
 {{- toYaml $config -}}
+{{- end -}}
+
+{{/* (root, kafka, variable): "yes" where Kafka settings, or those in variables that begin with that name, have a SASL
+mechanism. */}}
+{{- define "samerack.usesSasl" -}}
+{{- $found := or (hasKey .kafka "sasl.mechanism") (hasKey .kafka "sasl.mechanisms") -}}
+{{- if eq .variable "SAMERACK_KAFKA" -}}
+{{- $found = or $found (hasKey .root.Values.kafka.secrets "sasl.mechanism") (hasKey .root.Values.kafka.secrets "sasl.mechanisms") -}}
+{{- end -}}
+{{- $names := list (printf "%s__SASL_MECHANISM" .variable) (printf "%s__SASL_MECHANISMS" .variable) -}}
+{{- range .root.Values.extraEnv -}}
+{{- $whole := and (eq (get . "name") $.variable) (contains "sasl.mechanism" (get . "value" | toString)) -}}
+{{- $found = or $found (has (get . "name") $names) $whole -}}
+{{- end -}}
+{{- if $found }}yes{{ end -}}
 {{- end -}}
 
 {{- define "samerack.tlsFolder" -}}/etc/samerack-tls{{- end -}}

@@ -93,6 +93,10 @@ hides values in Spark; an address, a file, a class or an id is no secret. */}}
 {{- if and .Values.kafka.tls.certificate (not .Values.kafka.tls.key) -}}
 {{- fail "kafka.tls.certificate is set but kafka.tls.key is not; a client certificate needs its key" -}}
 {{- end -}}
+{{- $protocol := or (dig "kafka" "security.protocol" "" (include "samerack.config" . | fromYaml)) (include "samerack.fromVariable" (dict "root" . "key" "security.protocol")) .Values.envFrom -}}
+{{- if and .Values.kafka.tls.secret (not $protocol) -}}
+{{- fail "kafka.tls is set, but the chart does not see security.protocol in existingConfigMap, and without it the agent would not use TLS; set it here too: config: {kafka: {security.protocol: SSL}}, or SASL_SSL for a SASL mechanism" -}}
+{{- end -}}
 {{- if and (ne .Values.shape "leader") (include "samerack.asksApi" .) .Values.rbac.create (not .Values.serviceAccount.name) -}}
 {{- fail "config.pod uses the Kubernetes API, but serviceAccount.name is empty; name the service account of your application's pods" -}}
 {{- end -}}
