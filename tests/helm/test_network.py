@@ -17,6 +17,9 @@ _TOKENS: Manifest = {
     "sasl.oauthbearer.client.id": "samerack",
 }
 _URL = "sasl.oauthbearer.token.endpoint.url"
+_CLOUD: Manifest = {**_TOKENS, "sasl.oauthbearer.metadata.authentication.type": "azure_workload_identity"}
+_DNS = [53, 53, 5353, 5353]
+"""Pods of OpenShift's DNS listen on 5353."""
 _SECRET = {"name": "kafka", "key": "key"}
 
 
@@ -45,7 +48,7 @@ def test_no_rule_is_without_ports(name: str) -> None:
 def test_a_policy_lets_through_what_is_needed() -> None:
     """DNS and the brokers' ports (also those of the cluster that is published to) are open, to the named peers only."""
     two = scenario("two-replicas-tls-sasl")
-    assert _ports(two) == [[53, 53], [9094, 9095]]
+    assert _ports(two) == [_DNS, [9094, 9095]]
     assert _egress(two)[1]["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kafka"}}}]
     all_on = _ports(scenario("all-on"))
     assert all_on[1] == [9092, 9093, 9192]
@@ -54,7 +57,7 @@ def test_a_policy_lets_through_what_is_needed() -> None:
 
 def test_the_token_endpoint_is_let_through() -> None:
     """The endpoint's port from its URL is open, to the peers that the values name."""
-    assert _ports(scenario("tokens")) == [[53, 53], [9093], [8443]]
+    assert _ports(scenario("tokens")) == [_DNS, [9093], [8443]]
     assert _egress(scenario("tokens"))[2]["to"] == [{"ipBlock": {"cidr": "10.7.0.0/16"}}]
 
 
@@ -71,7 +74,7 @@ def test_the_token_endpoint_is_let_through() -> None:
 def test_the_port_is_that_of_the_url(url: str, port: int, tmp_path: Path) -> None:
     """The port is the URL's own, or the default of its scheme."""
     values = {"config": {"kafka": {**_TOKENS, _URL: url}}, **_policy()}
-    assert _ports(with_values(values, tmp_path)) == [[53, 53], [9092], [port]]
+    assert _ports(with_values(values, tmp_path)) == [_DNS, [9092], [port]]
 
 
 def test_tokens_of_the_producer_are_let_through(tmp_path: Path) -> None:
@@ -81,11 +84,32 @@ def test_tokens_of_the_producer_are_let_through(tmp_path: Path) -> None:
     assert _ports(with_values(values, tmp_path))[2] == [8444]
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"kafka": _CLOUD},
+        {"kafka": _CLOUD, "publishing": {"traffic_topic": "t", "kafka": {"bootstrap.servers": "fleet:9092"}}},
+        {"kafka": {"sasl.mechanism": "AWS_MSK_IAM"}},
+    ],
+    ids=["tokens of a cloud", "the producer too", "signatures"],
+)
+def test_an_identity_of_the_cloud_needs_no_token_port(config: Manifest, tmp_path: Path) -> None:
+    """Its token comes from where the cloud says, which `extraEgress` allows: there is no endpoint of the reader's."""
+    values = {"config": config, **_policy(extraEgress=[{"ports": [{"port": 443}]}])}
+    assert _ports(with_values(values, tmp_path)) == [_DNS, [9092], [443]]
+
+
+def test_a_collector_is_let_through(tmp_path: Path) -> None:
+    """The port of `otel.endpoint` is open."""
+    values = {"config": {"otel": {"endpoint": "http://collector:4318/v1/metrics"}}, **_policy()}
+    assert _ports(with_values(values, tmp_path)) == [_DNS, [9092], [4318]]
+
+
 def test_ports_that_are_set_are_let_through(tmp_path: Path) -> None:
     """If addresses come from a Secret, the values name the ports."""
-    assert _ports(scenario("servers-from-secret")) == [[53, 53], [9093]]
+    assert _ports(scenario("servers-from-secret")) == [_DNS, [9093]]
     values = {"config": {"kafka": _TOKENS}, "kafka": {"secrets": {_URL: _SECRET}}, **_policy(tokenPorts=[8443])}
-    assert _ports(with_values(values, tmp_path)) == [[53, 53], [9092], [8443]]
+    assert _ports(with_values(values, tmp_path)) == [_DNS, [9092], [8443]]
 
 
 _HIDDEN: tuple[tuple[Manifest, str], ...] = (

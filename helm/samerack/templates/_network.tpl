@@ -23,24 +23,33 @@
 {{- uniq (sortAlpha $ports) | toJson -}}
 {{- end -}}
 
+{{/* The port of a URL: its own, or the default of its scheme. */}}
+{{- define "samerack.urlPort" -}}
+{{- $host := regexReplaceAll "^[a-z]+://([^/?#]*).*$" (lower .) "${1}" -}}
+{{- regexFind ":[0-9]+$" $host | trimPrefix ":" | default (ternary "80" "443" (hasPrefix "http:" (lower .))) -}}
+{{- end -}}
+
 {{/* Those of the endpoints that SASL OAUTHBEARER has its tokens from, and those of the values. */}}
 {{- define "samerack.tokenPorts" -}}
 {{- $ports := .Values.networkPolicy.tokenPorts -}}
 {{- range include "samerack.kafkaSettings" . | fromJson -}}
-{{- with get . "sasl.oauthbearer.token.endpoint.url" | toString | lower -}}
-{{- $host := regexReplaceAll "^[a-z]+://([^/?#]*).*$" . "${1}" -}}
-{{- $ports = append $ports (regexFind ":[0-9]+$" $host | trimPrefix ":" | default (ternary "80" "443" (hasPrefix "http:" .))) -}}
+{{- with get . "sasl.oauthbearer.token.endpoint.url" | toString -}}
+{{- $ports = append $ports (include "samerack.urlPort" .) -}}
 {{- end -}}
 {{- end -}}
 {{- uniq (sortAlpha $ports) | toJson -}}
 {{- end -}}
 
-{{/* "yes" where the agent fetches tokens, from wherever. */}}
+{{/* "yes" where the agent fetches tokens from an endpoint of the reader's: those of a cloud's identity come from where the
+cloud says. */}}
 {{- define "samerack.fetchesTokens" -}}
 {{- $found := eq (include "samerack.fromVariable" (dict "root" . "key" "sasl.oauthbearer.token.endpoint.url")) "yes" -}}
+{{- $common := dig "kafka" (dict) .Values.config -}}
 {{- range include "samerack.kafkaSettings" . | fromJson -}}
-{{- $mechanism := get . "sasl.mechanism" | default (get . "sasl.mechanisms") | toString | upper -}}
-{{- $found = or $found (eq $mechanism "OAUTHBEARER") -}}
+{{- $kafka := merge (dict) . $common -}}
+{{- $mechanism := get $kafka "sasl.mechanism" | default (get $kafka "sasl.mechanisms") | toString | upper -}}
+{{- $ofCloud := ne (get $kafka "sasl.oauthbearer.metadata.authentication.type" | default "none") "none" -}}
+{{- $found = or $found (and (eq $mechanism "OAUTHBEARER") (not $ofCloud)) -}}
 {{- end -}}
 {{- if $found }}yes{{ end -}}
 {{- end -}}
