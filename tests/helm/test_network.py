@@ -48,10 +48,10 @@ def test_no_rule_is_without_ports(name: str) -> None:
 def test_a_policy_lets_through_what_is_needed() -> None:
     """DNS and the brokers' ports (also those of the cluster that is published to) are open, to the named peers only."""
     two = scenario("two-replicas-tls-sasl")
-    assert _ports(two) == [_DNS, [9094, 9095]]
+    assert _ports(two) == [_DNS, [9094, 9095, 9192]]
     assert _egress(two)[1]["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kafka"}}}]
     all_on = _ports(scenario("all-on"))
-    assert all_on[1] == [9092, 9093, 9192]
+    assert all_on[1] == [9092, 9093]
     assert {port for ports in all_on[2:] for port in ports} == {443, 6443, 80, 9404}
 
 

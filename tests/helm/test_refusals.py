@@ -48,6 +48,15 @@ _TABLES: dict[str, Any] = {"pipeline": {"tables": "s3a://bucket"}}
 _SIDECAR: dict[str, Any] = {"shape": "sidecar"}
 _PIPELINE: dict[str, Any] = {"enabled": True, "image": {"repository": "spark"}}
 
+_RELEASE = "give the pipeline a release of its own (shape: sidecar)"
+
+
+def _with_pipeline(**config: dict[str, Any]) -> dict[str, Any]:
+    """Values of an agent and a pipeline in one release, with more settings."""
+    tables = {"tables": "s3a://bucket", **config.pop("pipeline", {})}
+    return {"pipeline": {**_PIPELINE, "report": {"enabled": False}}, "config": {"pipeline": tables, **config}}
+
+
 _EU_AND_ALL: dict[str, Any] = {"groups": {"orders-eu": {"balance": "bytes"}, "orders-*": {"balance": "partitions"}}}
 _FIRST = "Helm sorts keys and the first match wins; give the map in extraEnv, which keeps its order: {name: SAMERACK_"
 
@@ -177,6 +186,22 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({"pipeline": _PIPELINE, "config": _TABLES}, "set pipeline.volume, or pipeline.report.enabled to false"),
     (
+        _with_pipeline(publishing={"kafka": {"bootstrap.servers": "fleet:9092"}}),
+        "agents publish to the brokers of config.publishing.kafka, and the pipeline reads those of config.kafka; "
+        + _RELEASE,
+    ),
+    (_with_pipeline(publishing={"traffic_topic": "a"}), "a, and the pipeline reads samerack-traffic; " + _RELEASE),
+    (
+        _with_pipeline(publishing={"states_topic": "a"}, pipeline={"states_topic": "b"}),
+        "config.publishing.states_topic is a, and the pipeline reads b; " + _RELEASE,
+    ),
+    (_with_pipeline(kafka={"sasl.mechanism": "AWS_MSK_IAM"}), "config.kafka.sasl.mechanism is AWS_MSK_IAM, which"),
+    (_with_pipeline(kafka={"sasl.oauthbearer.method": "oidc"}), "has no sasl.oauthbearer.method; " + _RELEASE),
+    (
+        {**_with_pipeline(), "kafka": {"secrets": {"sasl.oauthbearer.client.secret": {"name": "a", "key": "b"}}}},
+        "has no sasl.oauthbearer.client.secret; " + _RELEASE,
+    ),
+    (
         {
             "serviceAccount": {"name": "fleet"},
             "pipeline": {**_PIPELINE, "serviceAccount": {"name": "fleet"}, "report": {"enabled": False}},
@@ -254,3 +279,17 @@ def test_what_only_sounds_secret_is_accepted(variable: tuple[str, str], tmp_path
 def test_words_of_secrets_are_those_of_the_pipeline() -> None:
     """The chart takes as a secret whatever Spark is told to hide."""
     assert REDACTED.removeprefix("(?i)") in (CHART / "templates" / "_validate.tpl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"publishing": {"traffic_topic": "samerack-traffic", "kafka": {"bootstrap.servers": "kafka:9092"}}},
+        {"publishing": {"traffic_topic": "a"}, "pipeline": {"traffic_topic": "a"}},
+        {"publishing": {"kafka": {"linger.ms": 5}}},
+    ],
+    ids=["same brokers and default topic", "same topic", "same brokers unsaid"],
+)
+def test_a_pipeline_may_read_what_agents_of_its_release_publish(config: dict[str, Any], tmp_path: Path) -> None:
+    """One release has both where brokers and topics are the same."""
+    assert with_values(_with_pipeline(**config), tmp_path)

@@ -133,6 +133,27 @@ hides values in Spark; an address, a file, a class or an id is no secret. */}}
 {{- if not (or (include "samerack.volumeFolder" .) (dig "pipeline" "tables" "" .Values.config) (include "samerack.hasOtherSources" .)) -}}
 {{- fail "pipeline: there is nowhere to store the tables; set config.pipeline.tables to an address in an object store, or pipeline.volume" -}}
 {{- end -}}
+{{- $cure := "give the pipeline a release of its own (shape: sidecar), whose config.kafka and config.pipeline name what it reads" -}}
+{{- $kafka := dig "kafka" (dict) .Values.config -}}
+{{- $servers := dig "publishing" "kafka" "bootstrap.servers" "" .Values.config -}}
+{{- if and $servers (not (deepEqual $servers (get $kafka "bootstrap.servers"))) -}}
+{{- fail (printf "pipeline: agents publish to the brokers of config.publishing.kafka, and the pipeline reads those of config.kafka; %s" $cure) -}}
+{{- end -}}
+{{- range $key, $default := dict "traffic_topic" "samerack-traffic" "states_topic" "samerack-states" -}}
+{{- $written := dig "publishing" $key "" $.Values.config -}}
+{{- $read := dig "pipeline" $key $default $.Values.config -}}
+{{- if and $written (ne $written $read) -}}
+{{- fail (printf "pipeline: config.publishing.%s is %s, and the pipeline reads %s; %s" $key $written $read $cure) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $value := merge (dict) $kafka .Values.kafka.secrets -}}
+{{- if and (hasPrefix "sasl.mechanism" $key) (eq (toString $value | upper) "AWS_MSK_IAM") -}}
+{{- fail (printf "pipeline: config.kafka.%s is %s, which Spark's Kafka client does not have; %s, with SCRAM or TLS" $key $value $cure) -}}
+{{- end -}}
+{{- if hasPrefix "sasl.oauthbearer." $key -}}
+{{- fail (printf "pipeline: Spark's Kafka client has no %s; %s, with SCRAM or TLS" $key $cure) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $pipeline.report.enabled (not (include "samerack.volumeFolder" .)) -}}
 {{- fail "pipeline.report: there is nowhere to store its page; set pipeline.volume, or pipeline.report.enabled to false" -}}
 {{- end -}}
