@@ -48,6 +48,7 @@ _TABLES: dict[str, Any] = {"pipeline": {"tables": "s3a://bucket"}}
 _SIDECAR: dict[str, Any] = {"shape": "sidecar"}
 _PIPELINE: dict[str, Any] = {"enabled": True, "image": {"repository": "spark"}}
 
+_IDENTITY = "extraEnv: [{name: SAMERACK_ELECTION__IDENTITY, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]"
 _RELEASE = "give the pipeline a release of its own (shape: sidecar)"
 
 
@@ -151,6 +152,8 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({**_SIDECAR, "replicas": 2}, "replicas is for shape: leader"),
     ({"replicas": 2, "config": {"election": {"group": ""}}}, "config.election.group is empty"),
+    ({"replicas": 2, "config": {"election": {"identity": "a"}}}, _IDENTITY),
+    ({**_SIDECAR, "config": {"election": {"identity": "a"}}}, _IDENTITY),
     ({"replicas": 2, "state": {"existingClaim": "kept"}}, "set replicas to 1, or remove state.existingClaim"),
     ({**_SIDECAR, "state": {"existingClaim": "kept"}}, "state.existingClaim is for shape: leader"),
     ({"monitoring": {kind: {"enabled": True} for kind in ("podMonitor", "serviceMonitor")}}, "keep one"),

@@ -84,6 +84,9 @@ hides values in Spark; an address, a file, a class or an id is no secret. */}}
 {{- if and (gt (int .Values.replicas) 1) (hasKey .Values.config "election") (not (dig "election" "group" "samerack" .Values.config)) -}}
 {{- fail "replicas is 2 and config.election.group is empty: two agents would fence each other; set a group for their election, or set replicas to 1" -}}
 {{- end -}}
+{{- if and (dig "election" "identity" "" .Values.config) (or (gt (int .Values.replicas) 1) (ne .Values.shape "leader")) -}}
+{{- fail "config.election.identity would be the same in all pods, so that only the last one stays in the election; remove it, or give each pod its own: extraEnv: [{name: SAMERACK_ELECTION__IDENTITY, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]" -}}
+{{- end -}}
 {{- if eq (dig "web" "port" 9464 .Values.config | int) 0 -}}
 {{- fail "config.web.port is 0, which picks any free port; probes and Prometheus need a fixed one" -}}
 {{- end -}}
