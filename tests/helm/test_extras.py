@@ -65,6 +65,14 @@ def test_certificates_reach_a_file_of_the_reader_s_own(tmp_path: Path) -> None:
     assert given == {"ssl.ca.location": "/etc/samerack-tls/ca.crt"}
 
 
+@pytest.mark.parametrize("name", ["all-on", "api-racks", "pipeline-volume"])
+def test_every_object_and_pod_has_the_common_annotations(name: str, tmp_path: Path) -> None:
+    """Roles and their bindings have them too."""
+    manifests = with_values({"commonAnnotations": {"owner": "streaming"}}, tmp_path, name)
+    for each in (*manifests, *pods(manifests).values()):
+        assert each["metadata"]["annotations"]["owner"] == "streaming"
+
+
 def test_servers_may_come_from_elsewhere(tmp_path: Path) -> None:
     """The settings may lack servers if they come from a variable, a whole Secret, or a file hidden from the chart."""
     variable = {"name": "SAMERACK_KAFKA__BOOTSTRAP_SERVERS", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}

@@ -32,6 +32,8 @@ SCHEMA: tuple[tuple[dict[str, Any], str], ...] = (
     ({"networkPolicy": {"kafkaPorts": ["9092"]}}, "/networkPolicy/kafkaPorts/0"),
     ({"monitoring": {"podMonitor": {"interval": "30"}}}, "/monitoring/podMonitor/interval"),
     ({"monitoring": {"serviceMonitor": {"scrapeTimeout": "10"}}}, "/monitoring/serviceMonitor/scrapeTimeout"),
+    ({"fullnameOverride": "same.rack"}, "/fullnameOverride"),
+    ({"nameOverride": "same.rack"}, "/nameOverride"),
     ({"updateStrategy": {"type": "OnDelete"}}, "/updateStrategy/type"),
     ({"updateStrategy": {"rollingUpdate": {"maxSurge": "one"}}}, "/updateStrategy/rollingUpdate/maxSurge"),
     ({"envFrom": [{"secret": {"name": "a"}}]}, "/envFrom/0"),
