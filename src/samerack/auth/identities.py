@@ -250,6 +250,8 @@ def _check_keys(kafka: Mapping[str, str], known: AbstractSet[str], what: str) ->
 
 
 def _url(text: str) -> str:
+    if "@" in text:  # the address is in messages
+        raise SettingsError(f"kafka.{ENDPOINT}: has a user or password; use {CLIENT} and {SECRET}")
     if not text.startswith(("https://", "http://")):
         raise SettingsError(f"kafka.{ENDPOINT}: {text!r} is not a URL that begins with https://")
     return text

@@ -35,6 +35,8 @@ def agent_address(config: ConfigOption, bootstrap: BootstrapOption, url: UrlOpti
     settings = settings_from(config, bootstrap, assignments, needs_kafka=False)
     log.configure(settings)
     base = (url or agent_url(settings)).rstrip("/")
+    if "@" in base:
+        raise SettingsError("--url: has a user or password; remove them, no agent needs any")
     if not base.startswith(("http://", "https://")):
         raise SettingsError(f"--url {url}: expected http://HOST:PORT")
     if bootstrap:

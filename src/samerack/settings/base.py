@@ -52,12 +52,22 @@ SCALARS: Final = ["string", "number", "boolean"]
 """What a value for another library may be in JSON Schema: it becomes a text."""
 
 
-def check_address(url: str, expected: str) -> None:
-    """Check that a text is an address of HTTP.
+HAS_USER: Final = "has a user or password"
+
+
+def check_address(url: str, expected: str, cure: str) -> None:
+    """Check that a text is an address of HTTP, without a user or password: it is logged and shown.
+
+    Args:
+        url: The text.
+        expected: What it should look like.
+        cure: What to do with a user or password.
 
     Raises:
         ValueError: It is not one; the message says what is wrong, or what is expected.
     """
+    if "@" in url:  # anywhere: of a wrong address, the part with the password is not known
+        raise refused(f"{HAS_USER}; {cure}")
     address = urlsplit(url)  # its ValueError names what is wrong; so does that of the port
     if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
         raise ValueError(f"expected {expected}")
@@ -117,6 +127,8 @@ def _wrong_servers(servers: str) -> str:
     """Return what is wrong with a list of servers as both clients read it, and what is expected; "" if it is valid."""
     for server in map(str.strip, servers.split(",")):
         match = _SERVER.fullmatch(server)
+        if "@" in server:
+            return f"{HAS_USER}; use sasl.username and sasl.password; {_EXPECTED}"
         if not server:
             return f"has a comma without a server; {_EXPECTED}"
         if match is None:

@@ -22,7 +22,9 @@ class ClientEndpoint(Section):
     @field_validator("url")
     @classmethod
     def _url_parses(cls, url: str) -> str:
-        check_address(url, "http://HOST:PORT/PATH")
+        check_address(
+            url, "http://HOST:PORT/PATH", "the agent sends none: remove them, and let the endpoint answer without them"
+        )
         return url
 
 

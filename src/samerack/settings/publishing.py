@@ -42,7 +42,11 @@ class OtelSettings(Section):
     @classmethod
     def _endpoint_is_an_address(cls, endpoint: str) -> str:
         if endpoint:
-            check_address(endpoint, "http://HOST:PORT/v1/metrics")
+            check_address(
+                endpoint,
+                "http://HOST:PORT/v1/metrics",
+                "remove them, and set the header in the variable OTEL_EXPORTER_OTLP_HEADERS",
+            )
         return endpoint
 
 

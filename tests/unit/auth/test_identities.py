@@ -133,6 +133,8 @@ def test_a_service_account_of_google_needs_no_further_setting() -> None:
         (AZURE, CONFIG, "resource=a", f"kafka.{CONFIG}: expected query=QUERY"),
         (AZURE, HIDDEN, "hidden", f"kafka.{HIDDEN}: has no effect with azure"),
         (AZURE, URL, "file:///x", f"kafka.{URL}: 'file:"),
+        (AZURE, URL, "https://u:hidden@h/x", f"kafka.{URL}: has a user or password; "),
+        (AZURE, URL, "u:hidden@h/x", f"kafka.{URL}: has a user or password; "),
         (AZURE, PROTOCOL, "SASL_PLAINTEXT", "kafka.security.protocol: SASL_PLAINTEXT; azure_imds needs SASL_SSL"),
         (GOOGLE, "sasl.oauthbearer.scope", "kafka", "kafka.sasl.oauthbearer.scope: has no effect with gcp_metadata"),
     ],

@@ -151,6 +151,7 @@ def test_the_commands_of_the_documentation_work(command: Command, url: str, tmp_
         (("--kind", "eclipse"), 2, "--kind eclipse: no such kind; kinds are rebalance, decision,"),
         (("--since", "yesterday"), 2, "--since yesterday: expected 90s, 15m, 3h, 2d, 1w or 2026-11-21T03:00"),
         (("--url", "localhost"), 2, "--url localhost: expected http://HOST:PORT"),
+        (("--url", "http://u:pw@localhost:1"), 2, "--url: has a user or password; remove them"),
         (("--store", "/nonexistent", "--follow"), 2, "--store reads a file and asks no agent"),
         (("--store", "/nonexistent"), 1, "/nonexistent: is not a file; give the path that the agent logs"),
     ],

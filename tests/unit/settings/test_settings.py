@@ -327,6 +327,22 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
 
 
 @pytest.mark.parametrize(
+    "address", ["http://u:geheim@h:1/x", "u:geheim@h", "http://u:ge@heim:70000", "http://geheim@[h"]
+)
+def test_no_password_of_an_address_is_taken_or_shown(address: str) -> None:
+    """Addresses are logged and shown; the message hides the whole value, and names what works instead."""
+    brokers = {"SAMERACK_KAFKA__BOOTSTRAP_SERVERS": address}
+    for message, place, cure in (
+        (refusal(flags=_endpoint(address)), "traffic.client_endpoints.0.url", "remove them"),
+        (refusal(flags={"otel": {"endpoint": address}}), "otel.endpoint", "OTEL_EXPORTER_OTLP_HEADERS"),
+        (refusal(environment=brokers), "kafka.bootstrap.servers", "sasl.username and sasl.password"),
+    ):
+        assert message.startswith(f"{place}: has a user or password; "), message
+        assert cure in message
+        assert "heim" not in message
+
+
+@pytest.mark.parametrize(
     ("flags", "message"),
     [
         ({"groups": 5}, "groups: must be a list, got 5"),
