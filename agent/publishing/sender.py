@@ -21,7 +21,7 @@ from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, Top
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.topics import REFUSED_SECONDS, TopicAvailability, Trouble, kafka_error, why_of
 from samerack.auth.identities import TokenError
-from samerack.auth.kafka_config import files_of, for_librdkafka, get_token, nearest
+from samerack.auth.kafka_config import files_of, for_librdkafka, get_token, nearest, over
 from samerack.common.errors import RefusedError, SettingsError
 from samerack.common.files import FileVersion, file_version
 
@@ -53,7 +53,7 @@ def producer_config(kafka: Mapping[str, str], own: Mapping[str, str]) -> dict[st
         "linger.ms": "50",
         "partitioner": "murmur2_random",  # as Java's
         "log_level": "0",  # delivery reports have what matters
-        **for_librdkafka({**kafka, "message.timeout.ms": "0", **own}),
+        **for_librdkafka(over({**kafka, "message.timeout.ms": "0"}, own)),
         "enable.idempotence": "true",
     }
 

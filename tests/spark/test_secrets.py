@@ -58,6 +58,7 @@ def config(tmp_path: Path) -> Path:
     (home / "log4j2.properties").write_text(_LOUD)
     (tmp_path / "written" / "events").mkdir(parents=True)
     kafka = {"sasl.mechanism": "PLAIN", "sasl.username": "fleet", "sasl.password": PASSWORD, "log_level": "0"}
+    kafka["security.protocol"] = "PLAINTEXT"  # the brokers are open, and the secrets have a place in the settings
     conf = {
         **STORAGE,
         "spark.eventLog.enabled": "true",

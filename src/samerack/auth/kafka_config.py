@@ -82,6 +82,9 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "enable.ssl.certificate.verification": ("ssl_verifies", _is_on),
 }
 _SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
+_LAYERS: Final = ("SASL", "SSL")
+"""Parts of protocols, in small letters the beginnings of the settings that have an effect with them."""
+_PROTOCOL: Final = "security.protocol"
 _ONLY_LIBRDKAFKA: Final = (
     "allow.auto.create.topics",
     "api.version.fallback.ms",
@@ -147,12 +150,14 @@ def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, Any]:
     fetched by librdkafka itself.
 
     Raises:
-        SettingsError: librdkafka does not have the mechanism here, or a token setting is wrong.
+        SettingsError: librdkafka does not have the mechanism here, a token setting is wrong, or the connection would be
+            less secure than the settings say.
     """
     settings = {"client.id": _CLIENT_ID, "allow.auto.create.topics": "false", **kafka}
     for key in identities.MECHANISM_KEYS:
         if kafka.get(key, "").upper() in {_KERBEROS, identities.AWS_MSK_IAM}:
             settings[key] = _converted(key, kafka[key], _mechanism)
+    _check_protocol(kafka)
     if not identities.of_cloud(kafka):
         return settings
     left = {key: text for key, text in settings.items() if key not in identities.KEYS}
@@ -181,8 +186,8 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings for kafka-python's connections.
 
     Raises:
-        SettingsError: A key is unknown, a value has the wrong type, a security setting has no counterpart there, or a
-            certificate cannot be read.
+        SettingsError: A key is unknown, a value has the wrong type, a security setting has no counterpart there or no
+            effect, or a certificate cannot be read.
     """
     result: dict[str, Any] = {"client_id": _CLIENT_ID}
     for key, text in kafka.items():
@@ -191,11 +196,43 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
             result[name] = _converted(key, text, convert)
         elif wrong := wrong_key(key):
             raise SettingsError(f"kafka.{key}: {wrong}")
+    _check_protocol(kafka)
     if result.get("sasl_mechanism") == identities.OAUTHBEARER:
         result["sasl_oauth_token_provider"] = _provider(kafka)
     if result.get("security_protocol") in ("SSL", "SASL_SSL"):
         _load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), result)  # each connection would report errors later
     return result
+
+
+def over(common: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return common settings with own ones over them, without common ones that an own protocol has no use for."""
+    unused = _unused(common, own[_PROTOCOL]) if _PROTOCOL in own else ()
+    return {**{key: text for key, text in common.items() if key not in unused}, **own}
+
+
+def _check_protocol(kafka: Mapping[str, str]) -> None:
+    """Refuse settings of SASL or TLS without effect; PLAINTEXT may be set over them, as by a command over a file."""
+    protocol = kafka.get(_PROTOCOL, "")
+    if protocol.upper() == "PLAINTEXT":
+        return
+    if unused := _unused(kafka, protocol):
+        wanted = "SASL_SSL" if protocol or "sasl." in unused[0] else "SSL"
+        raise SettingsError(
+            f"kafka.{_PROTOCOL}: {protocol or 'is missing'}, so kafka.{unused[0]} has no effect; set it to {wanted}"
+        )
+    for one, other in (("certificate", "key"), ("key", "certificate")):
+        if kafka.get(f"ssl.{one}.location") and not any(kafka.get(f"ssl.{other}.{at}") for at in ("location", "pem")):
+            raise SettingsError(
+                f"kafka.ssl.{other}.location: is missing; set it beside kafka.ssl.{one}.location; both may be one file"
+            )
+
+
+def _unused(kafka: Mapping[str, str], protocol: str) -> list[str]:
+    """Return the settings of SASL, then those of TLS, that have no effect with a protocol."""
+    without = [f"{layer.lower()}." for layer in _LAYERS if layer not in protocol.upper()]
+    return [
+        key for part in without for key, text in kafka.items() if text and key.removeprefix("enable.").startswith(part)
+    ]
 
 
 def _converted(key: str, text: str, convert: Callable[[str], Any]) -> Any:

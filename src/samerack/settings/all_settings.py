@@ -18,6 +18,7 @@ import yaml
 from pydantic import BaseModel, Field, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from samerack.auth.kafka_config import over
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import EVERY, wrong_selection
 from samerack.settings.base import KafkaTexts, Names
@@ -287,7 +288,7 @@ def of_cluster(settings: Settings, name: str) -> Settings:
     groups = cluster.groups or settings.traffic.groups or (EVERY,)
     return settings.model_copy(
         update={
-            "kafka": {**settings.kafka, **cluster.kafka},
+            "kafka": over(settings.kafka, cluster.kafka),
             "clusters": {},
             "cluster": name,
             "traffic": settings.traffic.model_copy(update={"groups": groups}),

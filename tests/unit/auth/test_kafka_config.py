@@ -14,7 +14,15 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import get_sasl_mechanism
 
 from samerack.auth.identities import AWS_MSK_IAM, KEYS, identity
-from samerack.auth.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, tls_context
+from samerack.auth.kafka_config import (
+    FOR_BOTH,
+    KNOWN,
+    MECHANISMS,
+    for_kafka_python,
+    for_librdkafka,
+    over,
+    tls_context,
+)
 from samerack.common.errors import SettingsError
 
 SAMPLES = {
@@ -27,6 +35,7 @@ SAMPLES = {
     "enable.ssl.certificate.verification": "true",
 }
 TOKENS = {
+    "security.protocol": "SASL_SSL",
     "sasl.mechanism": "OAUTHBEARER",
     "sasl.oauthbearer.method": "oidc",
     "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
@@ -47,7 +56,8 @@ def sample(key: str) -> str:
 @pytest.mark.parametrize("key", sorted(FOR_BOTH))
 def test_every_translated_key_is_one_of_the_leading_client(key: str) -> None:
     """Every key becomes a setting that is read: by kafka-python, which ignores others silently, or by this project."""
-    names = for_kafka_python({key: sample(key)}).keys() - {"client_id"}
+    kafka = {"security.protocol": "plaintext", key: sample(key)}
+    names = for_kafka_python(kafka).keys() - ({"client_id", "security_protocol"} if len(kafka) > 1 else {"client_id"})
     assert names <= {*KafkaConnectionManager.DEFAULT_CONFIG, "ssl_verifies"}
     assert names or key == "client.id" or key in OF_TOKENS
 
@@ -142,8 +152,67 @@ def test_librdkafka_has_no_kerberos() -> None:
 @pytest.mark.parametrize("key", ["ssl.ca.location", "ssl.crl.location", "ssl.certificate.location"])
 def test_files_of_tls_are_read_at_once(tmp_path: Path, key: str) -> None:
     """A missing TLS file is named by its key and path before any connection is made."""
+    own = {"ssl.key.location": "/me.key"} if key == "ssl.certificate.location" else {}
     with pytest.raises(SettingsError, match=rf"^kafka\.{key}: .*absent\.pem: No such file or directory"):
-        for_kafka_python({"security.protocol": "SSL", key: str(tmp_path / "absent.pem")})
+        for_kafka_python({"security.protocol": "SSL", key: str(tmp_path / "absent.pem"), **own})
+
+
+PASSWORD = {"sasl.mechanism": "PLAIN", "sasl.username": "agent", "sasl.password": "hidden"}
+
+
+@pytest.mark.parametrize("translate", [for_kafka_python, for_librdkafka])
+@pytest.mark.parametrize(
+    ("kafka", "why"),
+    [
+        (PASSWORD, "protocol: is missing, so kafka.sasl.mechanism has no effect; set it to SASL_SSL"),
+        ({**PASSWORD, "ssl.ca.location": "/no"}, "protocol: is missing, so kafka.sasl.mechanism has no effect; set"),
+        (
+            {"ssl.ca.location": "/no/such"},
+            "protocol: is missing, so kafka.ssl.ca.location has no effect; set it to SSL",
+        ),
+        (
+            {"enable.ssl.certificate.verification": "false", "ssl.ca.location": ""},
+            "protocol: is missing, so kafka.enable.ssl.certificate.verification has no effect; set it to SSL",
+        ),
+        (
+            {**PASSWORD, "security.protocol": "ssl"},
+            "protocol: ssl, so kafka.sasl.mechanism has no effect; set it to SASL_SSL",
+        ),
+        (
+            {**PASSWORD, **VERIFY_OFF, "security.protocol": "SASL_PLAINTEXT"},
+            "protocol: SASL_PLAINTEXT, so kafka.enable.ssl.certificate.verification has no effect; set it to SASL_SSL",
+        ),
+    ],
+)
+def test_no_connection_is_less_secure_than_its_settings(
+    translate: Callable[[dict[str, str]], object], kafka: dict[str, str], why: str
+) -> None:
+    """Without the protocol for it a password or an authority had no effect, and the connection was open."""
+    with pytest.raises(SettingsError) as raised:
+        translate(kafka)
+    assert str(raised.value).startswith(f"kafka.security.{why}")
+    assert "hidden" not in str(raised.value)
+
+
+@pytest.mark.parametrize("translate", [for_kafka_python, for_librdkafka])
+@pytest.mark.parametrize(("given", "missing"), [("key", "certificate"), ("certificate", "key")])
+def test_a_certificate_and_its_key_belong_together(
+    translate: Callable[[dict[str, str]], object], given: str, missing: str
+) -> None:
+    """A key alone was ignored, and librdkafka ignores a certificate alone."""
+    with pytest.raises(SettingsError, match=rf"^kafka\.ssl\.{missing}\.location: is missing"):
+        translate({"security.protocol": "SSL", f"ssl.{given}.location": "/no/such"})
+
+
+def test_an_open_connection_may_be_set_over_a_secured_one() -> None:
+    """A command can name another protocol than its file, whose password is then not used; so can a cluster."""
+    assert for_kafka_python({**PASSWORD, "security.protocol": "plaintext"})["security_protocol"] == "PLAINTEXT"
+    common = {**PASSWORD, "security.protocol": "SASL_SSL", "ssl.ca.location": "/ca.pem", "client.id": "me"}
+    assert over(common, {"client.id": "you"}) == {**common, "client.id": "you"}
+    own = {"security.protocol": "SSL"}
+    assert over(common, own) == {**own, "ssl.ca.location": "/ca.pem", "client.id": "me"}
+    own = {**PASSWORD, "security.protocol": "SASL_PLAINTEXT"}
+    assert over(common, own) == {**own, "client.id": "me"}
 
 
 def test_verification_off_still_shows_the_own_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,8 +227,8 @@ def test_verification_off_still_shows_the_own_certificate(monkeypatch: pytest.Mo
             "ssl.key.password": "key",
         }
     )
-    for_kafka_python({**VERIFY_OFF, "ssl.certificate.location": "/both.pem"})
-    assert loaded == [("/me.pem", "/me.key", "key"), ("/both.pem", None, "")]
+    for_kafka_python({**VERIFY_OFF, "ssl.certificate.location": "/both.pem", "ssl.key.location": "/both.pem"})
+    assert loaded == [("/me.pem", "/me.key", "key"), ("/both.pem", "/both.pem", "")]
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
@@ -169,7 +238,7 @@ def test_a_certificate_that_cannot_be_read(tmp_path: Path, content: str | None) 
     if content is not None:
         path.write_text(content)
     with pytest.raises(SettingsError, match=r"kafka\.ssl\.certificate\.location: .*me\.pem") as raised:
-        for_kafka_python({**VERIFY_OFF, "ssl.certificate.location": str(path)})
+        for_kafka_python({**VERIFY_OFF, "ssl.certificate.location": str(path), "ssl.key.location": str(path)})
     assert "\n" not in str(raised.value)
 
 

@@ -278,7 +278,7 @@ def test_what_no_producer_can_be_made_of_is_named(config: dict[str, Any], error:
 def test_the_producers_own_settings_win() -> None:
     """The producer's settings override those of the agent and the defaults, except idempotence."""
     config = producer_config(
-        {"bootstrap.servers": "here", "sasl.username": "agent"},
+        {"bootstrap.servers": "here", "security.protocol": "SASL_SSL", "sasl.username": "agent"},
         {"bootstrap.servers": "fleet", "compression.type": "lz4", "enable.idempotence": "false"},
     )
     assert config.items() >= {
@@ -288,6 +288,13 @@ def test_the_producers_own_settings_win() -> None:
         ("enable.idempotence", "true"),
         ("message.timeout.ms", "0"),
     }
+
+
+def test_another_protocol_of_the_producer_leaves_out_the_agents_login() -> None:
+    """Records may go to a cluster that wants a certificate, and the agent log in to its own with a password."""
+    kafka = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "agent"}
+    config = producer_config(kafka, {"security.protocol": "SSL"})
+    assert [key for key in config if key.startswith("sasl.")] == []
 
 
 def test_librdkafka_takes_what_we_send() -> None:
