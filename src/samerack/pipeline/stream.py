@@ -40,6 +40,8 @@ _DAY: Final = 86_400.0
 _LEAP: Final = _HOUR / 2
 """A clock may go back by this much between two batches: Spark drops what is an hour older than the latest."""
 _QUERY: Final = "sql.streaming.queryId"
+_GROUPS: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+"""Makes Spark ask for offsets as a member of a group; otherwise it needs permissions on topics alone."""
 
 _SAME: Final = frozenset(
     {
@@ -261,6 +263,12 @@ def _explained(error: Exception) -> AgentError:
         return AgentError(
             "records that the stream had not read are gone from Kafka (retention, or recreated topics): set "
             "pipeline.lost_records to skip to continue with the rest; the totals of those records are lost"
+        )
+    if refused := re.search(r"(Topic|Group)AuthorizationException: (.+)$", text, re.MULTILINE):
+        cure = "allow its user READ on both topics" if refused[1] == "Topic" else f"remove {_GROUPS} from pipeline.conf"
+        return AgentError(
+            f"the brokers refuse the stream ({refused[2]}): {cure} (docs/permissions.md), and start it again; it "
+            "continues where it stopped"
         )
     causes = re.findall(r"^(?:Caused by: )?((?:java|org|io)\.[\w.$]+: .+)$", text, re.MULTILINE)
     return AgentError(

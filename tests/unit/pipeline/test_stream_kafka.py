@@ -46,6 +46,20 @@ def test_a_secured_connection_has_javas_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cause", "cure"),
+    [
+        ("TopicAuthorizationException: Not authorized to access topics: [samerack-traffic]", "allow its user READ on"),
+        ("GroupAuthorizationException: Not authorized to access group: spark-4f0c", "remove spark.sql.streaming.kafka"),
+    ],
+)
+def test_a_missing_permission_has_a_cure(cause: str, cure: str) -> None:
+    """Without READ the stream fails at every restart, so the message does not advise one alone."""
+    error = stream._explained(Exception(f"Job aborted\nCaused by: org.apache.kafka.common.errors.{cause}\n\tat x"))
+    assert str(error).startswith(f"the brokers refuse the stream ({cause.partition(': ')[2]}): {cure}")
+    assert "docs/permissions.md" in str(error)
+
+
+@pytest.mark.parametrize(
     ("kafka", "words"),
     [
         ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification: .* no equivalent"),
