@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from reprlib import Repr
@@ -67,10 +68,11 @@ def load(
     environment = os.environ if environment is None else environment
     if path is None and environment.get(CONFIG_VARIABLE):
         path = Path(environment[CONFIG_VARIABLE])
+    given, written = flags or {}, from_file(path)
     said: dict[str, Mapping[str, Any]] = {
-        "the command line": flags or {},
-        "the environment": from_environment(environment),
-        str(path): from_file(path),
+        "the command line": given,
+        "the environment": _with_names_of((given, written), from_environment(environment)),
+        str(path): written,
     }
     places = [_Place(Settings, dict(keys)) for keys in said.values()]
     if not needs_kafka or any(keys.get("clusters") for keys in said.values()):
@@ -101,6 +103,15 @@ def load(
             "consumers"
         )
     return settings
+
+
+def _with_names_of(others: Iterable[Mapping[str, Any]], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what variables say, with names of clusters as others write them, where only one differs in case alone."""
+    names = {str(name) for keys in others for name in mapping(keys.get("clusters"))}
+    count = Counter(map(str.lower, names))
+    known = {name.lower(): name for name in names if count[name.lower()] == 1}
+    clusters = {known.get(name, name): cluster for name, cluster in mapping(own.get("clusters")).items()}
+    return {**own, "clusters": clusters} if clusters else own
 
 
 def _together(wrong: list[str]) -> str:

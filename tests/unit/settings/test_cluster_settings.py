@@ -25,10 +25,10 @@ def several(flags: dict[str, Any] | None = None, environment: Mapping[str, str] 
     return load(flags=_BOTH if flags is None else flags, environment=environment or {}, several=True)
 
 
-def refusal(flags: dict[str, Any], *, needs_several: bool = True) -> str:
+def refusal(flags: dict[str, Any], *, needs_several: bool = True, environment: dict[str, str] | None = None) -> str:
     """Why settings are refused."""
     with pytest.raises(SettingsError) as raised:
-        load(flags=flags, environment={}, several=needs_several)
+        load(flags=flags, environment=environment or {}, several=needs_several)
     assert "geheim" not in str(raised.value)
     return str(raised.value)
 
@@ -74,6 +74,22 @@ def test_a_password_may_come_from_the_environment() -> None:
     found = several(environment={"SAMERACK_CLUSTERS__WEST__KAFKA__SASL_PASSWORD": "from-a-secret"})
     assert found.clusters["west"].kafka["sasl.password"] == "from-a-secret"
     assert found.clusters["west"].kafka["bootstrap.servers"] == "west-1:9092,west-2:9092"
+
+
+def test_a_variable_is_of_the_cluster_with_that_name_in_any_case() -> None:
+    """Names of clusters have a case and those of variables none, and East needs its password too."""
+    password = {"SAMERACK_CLUSTERS__EAST__KAFKA__SASL_PASSWORD": "from-a-secret"}
+    found = several({"clusters": {"East": _WEST, "west": _WEST}}, environment=password).clusters
+    assert {name: one.kafka.get("sasl.password") for name, one in found.items()} == {
+        "East": "from-a-secret",
+        "west": None,
+    }
+    both = several({"clusters": {"East": _EAST, "east": _WEST}}, environment=password).clusters
+    assert both["east"].kafka["sasl.password"] == "from-a-secret"
+    assert both["East"].kafka["sasl.password"] == "geheim-east"
+    assert refusal({"clusters": {"East": _EAST, "eAst": _WEST}}, environment=password).startswith(
+        "clusters.east.kafka: "
+    )
 
 
 def test_a_command_is_about_one_of_them() -> None:
