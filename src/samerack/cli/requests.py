@@ -14,7 +14,7 @@ from samerack.agent.group_status import INSIDE, LEADING, STANDBY
 from samerack.agent.leading.group_requests import RequestStatus, from_json, to_json
 from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
 from samerack.agent.web.requests import PATH, RESUME
-from samerack.cli.agent_requests import UrlOption, agent_address, get, post, reason, refusal
+from samerack.cli.agent_requests import UrlOption, agent_address, get, post, refusal
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
@@ -146,8 +146,6 @@ def _status(base: str, answer: HttpAnswer) -> RequestStatus:
     """Return what is in force by an answer, unless the agent refuses or does not lead the group."""
     if answer.status == HTTPStatus.OK:
         return from_json(answer.body)
-    if answer.status == HTTPStatus.NOT_FOUND and (why := reason(answer)):
-        raise SettingsError(why)
     raise refusal(base, answer)
 
 
