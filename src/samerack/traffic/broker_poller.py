@@ -76,6 +76,11 @@ class GroupReading:
     records: Rates = field(default_factory=dict)
 
     @property
+    def answered(self) -> bool:
+        """Whether its coordinator has told its commits at this poll; else what it reads is unknown."""
+        return self.commits is not None
+
+    @property
     def positions(self) -> Positions:
         """Where the group was in each partition at this poll."""
         return self.spans.positions or {}

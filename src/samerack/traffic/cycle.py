@@ -173,7 +173,7 @@ class Cycle:
         reported = self._exact.collect(self._poller.state.curves, now=now, rewound=rewound) if is_sure else {}
         known = self._exact.members(now=now)
         for name, reading in poll.items():
-            parts = self._parts(name, reading, seconds=seconds)
+            parts = self._parts(name, reading, seconds=seconds if reading.answered else 0.0)
             if is_sure:
                 self._read_rates.measured(name, parts, reading.owners, seconds)
             balance = self._settings.leading.of(name).balance

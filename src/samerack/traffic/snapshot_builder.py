@@ -184,7 +184,9 @@ class SnapshotBuilder:
         solved = self._solve(group, state.cluster, rack_aware=poller.rack_aware)
         racks = {member.id: member.rack.rack for member in group.members}
         self._left.setdefault(name, Counter()).update(named(reading.spans.left))
-        read = sum(flow.volume.wire_bytes for flow in reading.flows)
+        flows = reading.flows if reading.answered else ()
+        read = sum(flow.volume.wire_bytes for flow in flows)
+        is_measured = reading.answered and window_seconds > 0 and state.curves
         return GroupTraffic(
             group=name,
             kind=group.kind,
@@ -195,22 +197,24 @@ class SnapshotBuilder:
             partitions=PartitionRows(partitions),
             lag=lag_by_key((one.topic, one.lag_records) for one in partitions),
             lag_seconds=oldest_by_key((one.topic, one.lag_seconds) for one in partitions),
-            flows=reading.flows,
+            flows=flows,
             shares=Shares(
-                present_bytes=shares.measured(reading.flows),
+                present_bytes=shares.measured(flows),
                 present_partitions=shares.by_partitions(partitions, racks),
                 optimal=solved.best.share_now(partitions),
                 optimal_by="bytes" if solved.best.by_bytes else "partitions",
                 random=shares.random_share(state.cluster),
             ),
-            bytes_per_second=read / window_seconds if window_seconds > 0 and state.curves else None,
+            bytes_per_second=read / window_seconds if is_measured else None,
             blind_spots=self._blind_spots(reading, poller, behind=any(one.lag_records for one in partitions)),
             problem=solved.problem,
             whole_tasks=solved.whole,
             not_counted=dict(self._left[name]),
             paces=self._paces.measured(
                 name, partitions, now=now, poll_seconds=0.0 if state.at is None else now - state.at
-            ),
+            )
+            if reading.answered
+            else {},
             note=group.note,
             record_rates={partition: rate.value for partition, rate in reading.records.items()},
         )
@@ -219,16 +223,16 @@ class SnapshotBuilder:
         result = []
         state, timelines = poller.state, poller.timelines.known
         partitions = sorted({*reading.owners, *reading.committed})
-        rates, read = poller.production.rates(partitions), self._read_rates.rates(reading.group.group)
+        rates = poller.production.rates(partitions)
+        read = self._read_rates.rates(reading.group.group) if reading.answered else {}
         for partition in partitions:
             owner = reading.owners.get(partition)
             log, offset = state.logs.get(partition), reading.committed.get(partition)
-            records = None if log is None else lag_records(log.start, log.end, offset)
-            readable = (
-                max(0, state.stable.get(partition, log.end) - max(offset, log.start))
-                if log is not None and offset is not None
-                else None
-            )
+            records = readable = None
+            if log is not None and reading.answered:  # the log has grown, and what is read of it meanwhile is not known
+                records = lag_records(log.start, log.end, offset)
+                if offset is not None:
+                    readable = max(0, state.stable.get(partition, log.end) - max(offset, log.start))
             written = rates.get(partition)
             seconds = lag_seconds(records, offset, timelines.get(partition), now=now)
             result.append(

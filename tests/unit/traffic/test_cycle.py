@@ -16,6 +16,7 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.cycle import Cycle
+from samerack.traffic.describe import Commits
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.groups import owners_of
 from samerack.traffic.positions import Polls, spans_of
@@ -42,6 +43,8 @@ class Seeing(BrokerPoller):
     def __init__(self) -> None:
         super().__init__(SETTINGS, Wire({}))
         self.offset = 0
+        self.is_silent = False
+        """Whether the group's coordinator does not answer."""
 
     def poll(self, *, now: float, rack_aware: bool) -> Poll:  # noqa: ARG002 - those of a real one
         """Poll with ten more records in each partition."""
@@ -53,7 +56,11 @@ class Seeing(BrokerPoller):
         before = last.spans.positions if last is not None else None
         logs = dict.fromkeys(commits, Offsets(start=0, end=self.offset))
         spans = spans_of(Polls(before=before, now=commits, owned_before=owned, owned=owned, logs=logs))
-        return {"g": GroupReading(group=seen, owners=owners_of(seen), committed=commits, spans=spans)}
+        answer = None if self.is_silent else Commits(offsets=commits)
+        if self.is_silent and last is not None:
+            spans = last.spans
+        owners = owners_of(seen)
+        return {"g": GroupReading(group=seen, owners=owners, committed=commits, commits=answer, spans=spans)}
 
 
 class Agent:
@@ -204,6 +211,24 @@ def test_what_is_in_doubt_for_long_does_not_become_nothing() -> None:
         assert doubtful.flows == known.flows
     agent.poll(active(1))
     assert agent.counted == agent.poller.offset * 2 - 20
+
+
+def test_a_silent_coordinator_adds_no_envelopes() -> None:
+    """Envelopes alone were a group's bytes: what it read sank to nothing in a minute."""
+    agent = Agent()
+    agent.poller.state.curves = dict(LOGS)
+    agent.poller.state.cluster = view_of(t=[partition(1), partition(2)])
+    for _ in range(3):
+        agent.poll(active(1))
+    agent.poller.is_silent = True
+    before = dict(agent.board.totals())
+    (silent,) = agent.poll(active(1)).groups
+    assert (silent.flows, silent.bytes_per_second) == ((), None)
+    assert dict(agent.board.totals()) == before
+    agent.poller.is_silent = False
+    (known,) = agent.poll(active(1)).groups
+    assert sum(flow.volume.records for flow in known.flows) == agent.counted == 80
+    assert known.bytes_per_second
 
 
 @pytest.mark.parametrize(("after", "counted"), [(1, 300), (3, 0)], ids=["the same agent", "another one"])

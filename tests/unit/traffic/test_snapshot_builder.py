@@ -19,10 +19,11 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, CycleState, GroupReading
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.curve import LogExtent, begin
+from samerack.traffic.describe import Commits
 from samerack.traffic.metrics import SeriesLimits, TrafficCollector
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.probe import Served
-from samerack.traffic.snapshot import BlindSpot, GroupTraffic, LowerBound, TrafficSnapshot
+from samerack.traffic.snapshot import BlindSpot, Flow, FlowKey, GroupTraffic, LowerBound, TrafficSnapshot, Volume
 from samerack.traffic.snapshot_builder import SnapshotBuilder
 from samerack.traffic.streams_members import StreamsClient
 from samerack.traffic.throughput import Production, Rate, ReadRates
@@ -50,6 +51,7 @@ def seen(spans: CommitSpans = NOTHING, *, exact: bool = True, **changed: object)
         group=group(one),
         owners={("t", 0): one},
         committed={("t", 0): 5},
+        commits=Commits(offsets={("t", 0): 5}),
         spans=spans,
         is_whole=True,
         exact_members=frozenset({"m"} if exact else ()),
@@ -116,6 +118,23 @@ def test_what_can_be_read_ends_where_brokers_say() -> None:
         logs = {} if log is None else {("t", 0): log}
         (built,) = Built(replace(STATE, logs=logs, stable=stable)).group(seen()).partitions
         assert built.readable_records == found
+
+
+def test_what_a_silent_coordinator_hides_is_unknown() -> None:
+    """After a minute of silence a group that read 10 MB/s had 0, and a lag that grew by all that was written."""
+    key = FlowKey(group="g", topic="t", client_rack="a", replica_rack="a", method="estimated")
+    flows = (Flow(key=key, volume=Volume(wire_bytes=600, records=6)),)
+    built = Built(replace(STATE, logs={("t", 0): Offsets(start=0, end=20)}))
+    built.poller.timelines.polled({("t", 0): Offsets(start=0, end=20)}, now=0.0)
+    answered = built.group(replace(seen(), flows=flows))
+    silent = built.group(replace(seen(), flows=flows, commits=None))
+    assert (answered.bytes_per_second, answered.shares.present_bytes) == (10.0, 0.0)
+    assert (silent.bytes_per_second, silent.shares.present_bytes, silent.flows) == (None, None, ())
+    assert silent.lag == silent.lag_seconds == {"t": LowerBound(unknown=1)}
+    (one,) = silent.partitions
+    assert (one.committed, one.lag_records, one.lag_seconds, one.readable_records, one.bytes_per_second) == (
+        (5, None, None, None, None)
+    )
 
 
 def test_a_rewind_is_remembered() -> None:
