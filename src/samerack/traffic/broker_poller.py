@@ -7,8 +7,8 @@ fail alone and leaves a gap.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
@@ -138,11 +138,12 @@ class BrokerPoller:
         """
         self.gaps, self.rack_aware = [], rack_aware
         poll = self._poll_groups()
-        led, logs_before = self._led(poll), self._before_first_commits(poll)
+        wanted = sorted({partition for one in poll.values() for partition in (*one.owners, *one.committed)})
+        logs_before = self._before_first_commits(poll)
         self._poll_policies(now=now)
         by_records = [one for name, one in poll.items() if self._settings.leading.of(name).balance == "records"]
         counted = {partition for one in by_records for partition in (*one.owners, *one.committed)}
-        self._poll_logs(led, now=now, unread=Unread(self.state.groups, poll), counted=counted)
+        self._poll_logs(wanted, now=now, unread=Unread(self.state.groups, poll), counted=counted)
         for one in by_records:
             one.records = self._records.rates(one.owners)
         self._poll_stable(poll)
@@ -150,11 +151,6 @@ class BrokerPoller:
         self._find_spans(poll, logs_before, now=now)
         self._sample_logs(poll)
         return poll
-
-    def _led(self, poll: Poll) -> dict[int, list[Partition]]:
-        """Return the partitions that groups own or have committed, by leader."""
-        wanted = {partition for one in poll.values() for partition in (*one.owners, *one.committed)}
-        return collect.leaders(self.state.cluster, sorted(wanted))
 
     def _before_first_commits(self, poll: Poll) -> dict[Partition, Offsets]:
         """Return the logs of the last poll of those partitions that a group has committed since for the first time."""
@@ -347,16 +343,24 @@ class BrokerPoller:
         return before.group if before is not None and before.group == group else group
 
     def _poll_topics(self, topics: Iterable[str]) -> None:
-        cluster, gaps = collect.metadata(self._wire, frozenset(topics))
+        topics, known = frozenset(topics), self.state.cluster.topics
+        cluster, gaps = collect.metadata(self._wire, topics)
         self.gaps += gaps
+        unanswered = topics - cluster.topics.keys() - cluster.absent - cluster.refused
+        if kept := {topic: known[topic] for topic in unanswered if topic in known}:
+            cluster = replace(cluster, topics={**cluster.topics, **kept})
         if cluster.brokers and cluster != self.state.cluster:
             self.state.cluster = cluster
 
     def _poll_logs(
-        self, led: Mapping[int, list[Partition]], *, now: float, unread: Unread, counted: Collection[Partition] = ()
+        self, wanted: Sequence[Partition], *, now: float, unread: Unread, counted: Collection[Partition] = ()
     ) -> None:
-        """Poll the logs; of the partitions that are `counted`, records are counted, too."""
+        """Poll the logs that groups own or have committed; of those that are `counted`, records are counted, too.
+
+        One without a leader is as one without an answer: its curve stays, and the next poll shows what was appended.
+        """
         state = self.state
+        led = collect.leaders(state.cluster, wanted)
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
         self.gaps += gaps
         logs, gaps = collect.offsets(self._wire, led, self._keys)
@@ -366,7 +370,8 @@ class BrokerPoller:
         local = collect.local_starts(self._wire, led_tiered, self._keys)
         curves, grown, appended, known = state.curves, list[Partition](), array("d"), 0
         records: dict[Partition, float] = {}
-        for leader, partitions in led.items():
+        leaderless = set(wanted).difference(*led.values()) if sum(map(len, led.values())) < len(wanted) else ()
+        for leader, partitions in (*led.items(), (NO_LEADER, sorted(leaderless))):
             for partition in partitions:
                 log, size = logs.get(partition), sizes.pop(partition, None)
                 before = curve = curves.get(partition)
@@ -389,7 +394,7 @@ class BrokerPoller:
                         if partition in counted:
                             records[partition] = _RECORDS * max(0, curve.extent.end - before.extent.end)
         if len(curves) > known:
-            for gone in curves.keys() - {partition for partitions in led.values() for partition in partitions}:
+            for gone in curves.keys() - set(wanted):
                 del curves[gone]
         seconds = now - self._logs_at if self._logs_at is not None else 0.0
         self.production.polled(grown, appended, seconds)

@@ -10,6 +10,7 @@ import pytest
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, Rack
 from samerack.cluster.wire import Wire
+from samerack.common.weights import GroupWeights
 from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll, Unread
@@ -18,6 +19,7 @@ from samerack.traffic.describe import Commits, Descriptions, Listing
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import CommitSpans, Held, Position, Positions
 from samerack.traffic.snapshot import Gap, ObservedGroup
+from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
 
@@ -123,13 +125,52 @@ def test_curves_of_logs_that_are_not_polled_any_more_are_dropped(
     monkeypatch.setattr(collect, "offsets", lambda *_: (dict(logs), []))
     monkeypatch.setattr(collect, "local_starts", lambda *_: {})
     unread = Unread({}, {})
-    poller._poll_logs({1: sorted(logs)}, now=1.0, unread=unread)
+    poller.state.cluster = view_of(t=[partition(1)] * 3)
+    poller._poll_logs(sorted(logs), now=1.0, unread=unread)
     first = dict(poller.state.curves)
     assert first.keys() == logs.keys()
     del logs["t", 0], logs["t", 1]
-    poller._poll_logs({1: [("t", 1), ("t", 2)]}, now=2.0, unread=unread)
+    poller._poll_logs([("t", 1), ("t", 2)], now=2.0, unread=unread)
     assert poller.state.curves.keys() == {("t", 1), ("t", 2)}
     assert poller.state.curves["t", 1] is first["t", 1]
+
+
+def test_weights_outlast_a_poll_without_a_leader(poller: BrokerPoller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that restarts leaves partitions without one: they lost their rates, and had weight 1 for minutes."""
+    end, rates = 0, {("t", number): 1_000 if number % 2 else 4_000 for number in range(4)}
+    monkeypatch.setattr(collect, "log_sizes", lambda _, led, __: ({one: end * rates[one] for one in asked(led)}, []))
+    monkeypatch.setattr(
+        collect, "offsets", lambda _, led, __: ({one: Offsets(start=0, end=end) for one in asked(led)}, [])
+    )
+    monkeypatch.setattr(collect, "local_starts", lambda *_: {})
+    book, unread, found = WeightBook(), Unread({}, {}), list[GroupWeights | None]()
+    for number in range(100):
+        end += 5
+        poller.state.cluster = view_of(t=[partition(1, leader=-1 if number == 90 else 1), *[partition(1)] * 3])
+        poller._poll_logs(sorted(rates), now=5.0 * number, unread=unread)
+        measured = poller.production.rates(rates)
+        book.measured("g", measured, measured)
+        found.append(book.weights("g"))
+    assert found[89] is not None
+    assert all(one is found[89] for one in found[90:])
+    assert {one: round(rate.value) for one, rate in measured.items()} == rates
+
+
+def asked(led: Mapping[int, list[Partition]]) -> set[Partition]:
+    """The partitions that are asked for."""
+    return {one for partitions in led.values() for one in partitions}
+
+
+def test_a_failed_request_for_topics_leaves_them_as_they_were(
+    poller: BrokerPoller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only those of its chunk: a topic that the cluster does not have any more is gone."""
+    poller.state.cluster = before = view_of(t=[partition(1)], gone=[partition(2)], u=[partition(3)])
+    answer = view_of({1: "a"}, absent=["gone"], u=[partition(1)])
+    monkeypatch.setattr(collect, "metadata", lambda *_: (answer, []))
+    poller._poll_topics(["t", "u", "gone", "new"])
+    assert poller.state.cluster.topics == {"t": before.topics["t"], "u": answer.topics["u"]}
+    assert poller.state.cluster.brokers == {1: "a"}
 
 
 def test_nothing_is_unread_below_the_lowest_position_of_any_group() -> None:
