@@ -75,7 +75,7 @@ class Bill:
     Attributes:
         unknown: why neither is known, or "".
         partitions: all partitions of the cluster that the agent may describe.
-        unknown_partitions: those whose growth cannot be measured now: their bytes are left out.
+        unknown_partitions: those whose growth was not known in some part of the window: its bytes are left out.
         replication: None if not known.
         producers: None if not known.
     """
@@ -189,7 +189,7 @@ def missing(bill: Bill | None) -> tuple[str, ...]:
     if bill.unknown_partitions:
         found.append(
             f"not in replication and producers: {bill.unknown_partitions} of {bill.partitions} partitions, whose "
-            "sizes or offsets are not known"
+            "growth is not known in all of the window"
         )
     unknown = bill.replication.unknown_bytes if bill.replication else 0
     if unknown:

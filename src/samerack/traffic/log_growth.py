@@ -56,12 +56,6 @@ class Logs:
         """Return whether size and offsets are known."""
         return np.asarray((self.size[rows] >= 0) & (self.start[rows] >= 0) & (self.end[rows] >= 0))
 
-    @property
-    def unknown_partitions(self) -> int:
-        """How many partitions have a leader, and no size or offsets."""
-        everything = slice(None)
-        return int((~self.known(everything) & (self.leaders(everything) != UNKNOWN)).sum())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
@@ -109,7 +103,7 @@ class Replication:
         copied: Bytes in the window.
         totals: Bytes that this agent counted since it started; they never go down.
         partitions: All partitions of the cluster.
-        unknown_partitions: Those of them that have a leader, and whose size or offsets are not known.
+        unknown_partitions: Those of them that have a leader, and whose growth was not known in some part of the window.
     """
 
     unknown: str = ""
@@ -135,7 +129,7 @@ def growth(before: Logs, density: Reals, now: Logs) -> Growth:
     A partition that is new, or was deleted and created again, has no growth until the next poll.
     """
     found = first_growth(now)
-    old = _rows_before(before, now)
+    old = rows_before(before, now)
     for begin in range(0, len(old), _AT_ONCE):
         rows = slice(begin, begin + _AT_ONCE)
         if (old[rows] >= 0).any():
@@ -151,9 +145,9 @@ def _grown(before: Logs, density: Reals, now: Logs, old: Integers, rows: slice) 
     records = np.where(known, end - before.end[old], 0)
     grown = size - before.size[old]
     held = end - start
+    former = np.where(old >= 0, density[old], np.nan)
     average = np.divide(size, held, out=np.zeros(len(held)), where=(held > 0) & seen)
-    usual = np.where(old >= 0, density[old], np.nan)
-    usual = np.where(usual > 0, usual, average)  # an empty log had none
+    usual = np.where(former > 0, former, average)  # an empty log had none
     same_leader = now.leaders(rows) == before.leaders(old)
     comparable = known & (records > 0) & (start == before.start[old]) & same_leader
     believed = comparable & (grown > 0) & (grown >= _FAR_BELOW * usual * records)
@@ -161,10 +155,24 @@ def _grown(before: Logs, density: Reals, now: Logs, old: Integers, rows: slice) 
     measured = np.divide(grown, records, out=np.zeros(len(held)), where=believed)
     # what is refused again and again is believed in the end: the records did become smaller
     usual = np.where(believed, measured, np.where(comparable, usual / 2, usual))
-    return np.where(known, appended, np.nan), np.where(seen, usual, np.nan)
+    return np.where(known, appended, np.nan), np.where(seen, usual, former)
 
 
-def _rows_before(before: Logs, now: Logs) -> Integers:
+def carried(before: Logs, now: Logs) -> Logs:
+    """Return a poll in which rows that are not known have what they had at the poll before: the next growth spans both.
+
+    A broker that answers late once would lose two steps of all that it leads.
+    """
+    old, missing = rows_before(before, now), ~now.known(slice(None))
+    missing &= old >= 0
+    size, start, end = (
+        np.where(missing, former[old] if len(former) else UNKNOWN, present)
+        for former, present in ((before.size, now.size), (before.start, now.start), (before.end, now.end))
+    )
+    return Logs(placed=now.placed, size=size, start=start, end=end)
+
+
+def rows_before(before: Logs, now: Logs) -> Integers:
     """Return each row's place in the poll before, UNKNOWN for new partitions."""
     if before.placed.rows == now.placed.rows:
         return np.arange(len(now.size))

@@ -28,7 +28,19 @@ from samerack.traffic.broker_poller import CycleState
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.curve import Curve
 from samerack.traffic.gaps import failed
-from samerack.traffic.log_growth import NOTHING, UNKNOWN, Copied, Logs, Reals, Replication, copied, first_growth, growth
+from samerack.traffic.log_growth import (
+    NOTHING,
+    UNKNOWN,
+    Copied,
+    Logs,
+    Reals,
+    Replication,
+    carried,
+    copied,
+    first_growth,
+    growth,
+    rows_before,
+)
 from samerack.traffic.snapshot import Family, Gap
 
 if TYPE_CHECKING:
@@ -99,12 +111,23 @@ _WAITING: Final = "it takes two polls of all logs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Polled:
-    """The last poll of all logs: its monotonic time, the tenure in which it counts, and what is known."""
+    """The last poll of all logs.
+
+    Attributes:
+        at: Its monotonic time.
+        since: When the next step begins: the time of the last poll that knew something.
+        tenure: In which it counts.
+        logs: What is known, some of it from earlier polls.
+        density: The usual bytes per offset, by row.
+        unknown_at: When a step was last without the growth, by row.
+    """
 
     at: float
+    since: float
     tenure: Tenure
     logs: Logs
     density: Reals
+    unknown_at: Reals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,26 +199,36 @@ class ReplicationMeter:
         self._steps.clear()
 
     def _add(self, polled: Logs, tenure: Tenure, now: float) -> None:
-        last = self._last
+        last, since = self._last, now
+        unknown_at = np.full(len(polled.size), -np.inf)
         if last is None:
             grown = first_growth(polled)
         else:
             grown = growth(last.logs, last.density, polled)
-            if not len(grown.appended) or not np.isnan(grown.appended).all():
-                step = _Step(begin=last.at, end=now, copied=copied(polled, grown.appended, self._rack_of))
+            unknown, old = np.isnan(grown.appended), rows_before(last.logs, polled)
+            unknown_at[old >= 0] = last.unknown_at[old[old >= 0]]
+            if len(unknown) and unknown.all():
+                since = last.since
+            else:
+                unknown_at[unknown] = now
+                step = _Step(begin=last.since, end=now, copied=copied(polled, grown.appended, self._rack_of))
                 self._steps.append(step)
                 self._totals += step.copied
-        self._last = _Polled(at=now, tenure=tenure, logs=polled, density=grown.density)
+            polled = carried(last.logs, polled)
+        self._last = _Polled(
+            at=now, since=since, tenure=tenure, logs=polled, density=grown.density, unknown_at=unknown_at
+        )
 
     def _found(self) -> Replication:
         if not self._steps or self._last is None:
             why = next((f"{gap.what} {gap.where}: {gap.reason}" for gap in self.gaps), _WAITING)
             return Replication(unknown=why, totals=self._totals)
-        logs = self._last.logs
+        last, logs = self._last, self._last.logs
+        unknown = (last.unknown_at > self._steps[0].begin) | (last.since < last.at)
         return Replication(
             seconds=sum(step.end - step.begin for step in self._steps),
             copied=sum((step.copied for step in self._steps), NOTHING),
             totals=self._totals,
             partitions=len(logs.size),
-            unknown_partitions=logs.unknown_partitions,
+            unknown_partitions=int((unknown & (logs.leaders(slice(None)) != UNKNOWN)).sum()),
         )

@@ -18,6 +18,7 @@ from samerack.traffic.log_growth import (
     Copied,
     Growth,
     Logs,
+    carried,
     copied,
     first_growth,
     growth,
@@ -121,6 +122,25 @@ def test_new_partitions_begin_at_the_next_poll() -> None:
     found = growth(before, first_growth(before).density, now).appended
     assert found[0] == 10
     assert np.isnan(found[1])
+
+
+def test_what_was_late_once_is_in_the_next_growth() -> None:
+    """Of a broker that answered late two steps were lost, and the usual bytes per offset with them."""
+    last, total = logs({"t": [_BEFORE[0]]}), 0.0
+    density = first_growth(last).density
+    for late in (
+        _BEFORE[1],
+        Log(end=UNKNOWN, size=UNKNOWN, start=UNKNOWN),
+        Log(end=UNKNOWN, size=40_000),
+        Log(end=500, size=50_000),
+        Log(end=UNKNOWN, size=UNKNOWN, start=UNKNOWN),
+        Log(end=600, size=900),
+    ):
+        now = logs({"u": [Log()], "t": [late]})
+        found = growth(last, density, now)
+        last, density = carried(last, now), found.density
+        total += float(np.nansum(found.appended))
+    assert total == 10_000 + 30_000 + 10_000, "the last one is compacted, and has the usual bytes"
 
 
 def naive(topics: Mapping[str, Sequence[Log]], internal: Sequence[str], sizes: Sequence[float]) -> Copied:

@@ -210,6 +210,26 @@ def test_one_partition_that_is_not_known_leaves_the_others(one: Metered) -> None
     one.poll()
     assert one.meter.found.copied.produced == {"a": 1_000}
     assert (one.meter.found.partitions, one.meter.found.unknown_partitions) == (3, 1)
+    one.wire.respond = respond
+    one.brokers.sizes["clicks", 1] = 14_000
+    one.poll()
+    assert one.meter.found.totals.produced == {"a": 1_000, "b": 4_000}
+    assert one.meter.found.unknown_partitions == 1, "the window has the step in which it was not known"
+    one.poll()
+    assert one.meter.found.unknown_partitions == 0
+
+
+def test_polls_without_any_answer_leave_no_hole(one: Metered) -> None:
+    """The next one is compared with the last one that had answers, and its step is as long as the time since."""
+    one.brokers.refuse = kafka_errors.ClusterAuthorizationFailedError.errno
+    for size in (11_000, 12_000):
+        one.brokers.sizes["clicks", 0] = size
+        one.poll()
+        assert one.meter.found.unknown
+    one.brokers.refuse = 0
+    one.poll()
+    assert one.meter.found.copied.produced["a"] == 2_000
+    assert (one.meter.found.seconds, one.meter.found.unknown_partitions) == (90.0, 0)
 
 
 def test_a_partition_without_leader_does_not_grow(one: Metered) -> None:
