@@ -301,7 +301,9 @@ class BrokerPoller:
 
         def carriers(partition: Partition) -> tuple[object, ...]:
             owner, view = owners.get(partition), state.cluster.partition(*partition)
-            return owner.id if owner is not None else "", view.leader if view is not None else NO_LEADER
+            leader = view.leader if view is not None else NO_LEADER
+            # readers that are no members, and those that share partitions, may be on any number of hosts
+            return (owner.id, leader) if owner is not None and owner.id else (leader,)
 
         return spans_of(
             Polls(

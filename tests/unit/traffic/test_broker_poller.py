@@ -15,6 +15,7 @@ from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll, Unread
 from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.curve import LogExtent, begin
 from samerack.traffic.describe import Commits, Descriptions, Listing
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import CommitSpans, Held, Position, Positions
@@ -171,6 +172,32 @@ def test_a_failed_request_for_topics_leaves_them_as_they_were(
     poller._poll_topics(["t", "u", "gone", "new"])
     assert poller.state.cluster.topics == {"t": before.topics["t"], "u": answer.topics["u"]}
     assert poller.state.cluster.brokers == {1: "a"}
+
+
+@pytest.mark.parametrize(
+    ("owner", "counted"),
+    [(None, 4_000_000), ("", 4_000_000), ("m", 0)],
+    ids=["readers that are no members", "members that share all partitions", "one member"],
+)
+def test_only_a_member_has_one_network_card(poller: BrokerPoller, owner: str | None, counted: int) -> None:
+    """Forty readers without members that caught up at 40 MB/s each were held against the 10 Gbit/s of one host."""
+    logs = dict.fromkeys((("t", number) for number in range(40)), Offsets(start=0, end=10_050_000))
+    state, at = poller.state, Position(committed=0, offset=0, counted=0, at=0.0, end=10_000_000, step=100_000)
+    state.cluster, state.logs = view_of(t=[partition(number % 20) for number in range(40)]), dict(logs)
+    extent = LogExtent(start=0, end=10_050_000, size_bytes=2_000 * 10_050_000, leader=1)
+    state.curves = dict.fromkeys(logs, begin(extent))
+    spans = CommitSpans(positions=dict.fromkeys(logs, at))
+    owners = {} if owner is None else dict.fromkeys(logs, member(owner, "c", *range(40)))
+    state.groups["g"] = GroupReading(group=group(), owners=owners, committed={}, spans=spans)
+    now = GroupReading(
+        group=group(),
+        owners=owners,
+        committed=dict.fromkeys(logs, 100_000),
+        commits=Commits(offsets=dict.fromkeys(logs, 100_000), with_epochs=True),
+        never_has_members=owner is None,
+    )
+    poller._find_spans({"g": now}, {}, now=5.0)
+    assert sum(span.end - span.first for span in now.spans.spans) == counted
 
 
 def test_nothing_is_unread_below_the_lowest_position_of_any_group() -> None:
