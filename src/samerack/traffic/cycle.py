@@ -118,7 +118,7 @@ class Cycle:
             }
             self._window.add(now - seconds, now, {name: one.counted for name, one in poll.items()}, changed=changed)
         gone = state.groups.keys() - poll.keys()
-        for known in (self._weights, self._read_rates, self._builder, self._window):
+        for known in (self._weights, self._read_rates, self._builder, self._window, self._tally):
             known.forget(gone)
         snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
         if is_sure:

@@ -79,6 +79,15 @@ class Tally:
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     left_over: dict[FlowKey, float] = field(default_factory=dict)
 
+    def forget(self, gone: Iterable[str]) -> None:
+        """Forget groups that are gone."""
+        if not (names := frozenset(gone)):
+            return
+        self.keys = {key: key for key in self.keys if key.group not in names}
+        self.left_over = {key: left for key, left in self.left_over.items() if key.group not in names}
+        for name in names:
+            self.calibrations.pop(name, None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:

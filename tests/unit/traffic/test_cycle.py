@@ -18,6 +18,7 @@ from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.describe import Commits
 from samerack.traffic.exact import ExactReads
+from samerack.traffic.flows import Tally
 from samerack.traffic.groups import owners_of
 from samerack.traffic.positions import Polls, spans_of
 from samerack.traffic.snapshot import Gap, TrafficSnapshot
@@ -229,6 +230,17 @@ def test_a_silent_coordinator_adds_no_envelopes() -> None:
     (known,) = agent.poll(active(1)).groups
     assert sum(flow.volume.records for flow in known.flows) == agent.counted == 80
     assert known.bytes_per_second
+
+
+def test_a_group_that_is_gone_leaves_nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of groups are made up for each run, and the agent runs for months."""
+    agent = Agent()
+    for _ in range(2):
+        agent.poll(active(1))
+    assert agent.cycle._tally.keys
+    monkeypatch.setattr(agent.poller, "poll", lambda **_: {})
+    agent.poll(active(1))
+    assert agent.cycle._tally == Tally()
 
 
 @pytest.mark.parametrize(("after", "counted"), [(1, 300), (3, 0)], ids=["the same agent", "another one"])

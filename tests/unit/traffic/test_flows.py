@@ -176,6 +176,16 @@ def committing(every: float, phase: float, rate: int = RATE) -> Callable[[int], 
     return bytes_at
 
 
+def test_a_tally_forgets_groups_that_are_gone() -> None:
+    """Each run of a console consumer is a group of its own, and left its keys in memory."""
+    tally = Tally()
+    for name in ("gone", "g"):
+        count(tally, name, [part(None, 0.5, None)], {}, exact_members={}, rack_of=rack_of)
+    tally.forget(["gone", "never there"])
+    known = [{key.group for key in tally.keys}, {key.group for key in tally.left_over}, set(tally.calibrations)]
+    assert known == [{"g"}] * 3
+
+
 def test_a_window_forgets() -> None:
     """What was read before it is in no figure, and a group that is gone is forgotten."""
     window = Window(60.0)
