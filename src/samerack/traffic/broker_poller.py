@@ -186,11 +186,14 @@ class BrokerPoller:
     def serving(self, partition: Partition, member: ObservedMember | None) -> int | None:
         """Return the broker that serves a member, or the leader without a member; None where unknown."""
         rack = member.rack.rack if member is not None and member.rack.fetches_with_rack else None
-        if rack is not None:
-            served = self.state.served.get(rack, {}).get(partition)
-            if served is not None:
-                return served.broker
+        if rack is not None and self.is_probed(partition, rack):
+            return self.state.served[rack][partition].broker
         return self._guess(partition, rack)
+
+    def is_probed(self, partition: Partition, rack: str) -> bool:
+        """Return whether the leader has told which broker serves a rack, since leader and replicas are as they are."""
+        served = self.state.served.get(rack, {}).get(partition)
+        return served is not None and served.view == self.state.cluster.partition(*partition)
 
     def _guess(self, partition: Partition, rack: str | None) -> int | None:
         """Return the broker that serves a rack by the rule; None where none does, or the partition is unknown."""

@@ -294,7 +294,7 @@ class SnapshotBuilder:
         guessed = any(
             member.rack.rack is not None
             and member.rack.fetches_with_rack
-            and partition not in state.served.get(member.rack.rack, ())
+            and not poller.is_probed(partition, member.rack.rack)
             for partition, member in reading.owners.items()
         )
         racks_unknown = any(member.rack.rack is None for member in group.members) or any(

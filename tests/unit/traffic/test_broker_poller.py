@@ -19,6 +19,7 @@ from samerack.traffic.curve import LogExtent, begin
 from samerack.traffic.describe import Commits, Descriptions, Listing
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import CommitSpans, Held, Position, Positions
+from samerack.traffic.probe import Served
 from samerack.traffic.snapshot import Gap, ObservedGroup
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of
@@ -172,6 +173,17 @@ def test_a_failed_request_for_topics_leaves_them_as_they_were(
     poller._poll_topics(["t", "u", "gone", "new"])
     assert poller.state.cluster.topics == {"t": before.topics["t"], "u": answer.topics["u"]}
     assert poller.state.cluster.brokers == {1: "a"}
+
+
+def test_what_was_probed_holds_while_leader_and_replicas_are_the_same(poller: BrokerPoller) -> None:
+    """Where probes fail from then on, the rule decides; a broker that is gone was believed for ever."""
+    one, view = member("m", "c", 0), partition(1, 2)
+    poller.state.served = {"a": {P0: Served(broker=2, view=view, at=0.0, seconds=60.0)}}
+    for now, serves, is_probed in ((view, 2, True), (partition(1, 3), 1, False), (partition(3), 3, False)):
+        poller.state.cluster = view_of(t=[now])
+        assert (poller.serving(P0, one), poller.is_probed(P0, "a")) == (serves, is_probed)
+    poller.state.cluster = view_of()
+    assert poller.serving(P0, one) is None
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_each_cause_has_its_sentence() -> None:
     assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
     assert spots(seen(), replace(STATE, curves={})) == {BlindSpot.SIZES_UNKNOWN}
     assert spots(seen(), replace(STATE, served={})) == {BlindSpot.SERVING_GUESSED}
+    assert spots(seen(), replace(STATE, cluster=view_of(t=[partition(2)]))) == {BlindSpot.SERVING_GUESSED}
     assert spots(seen(streams=replace(CLIENT, standby=("0_1",)))) == {BlindSpot.STATE}
 
 
