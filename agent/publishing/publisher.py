@@ -263,6 +263,10 @@ class Publisher(Service):
             return  # what was counted waits in its windows
         for counted in self._windows.closed():
             self._add_sample(counted)
+        if not snapshot.cycle:  # nothing is measured any more, and the next publication may come in days
+            for counted in self._windows.rest():
+                self._add_sample(counted)
+            return
         if Kind.STATE in self._topics:
             interval = self._windows.start_of(at)
             roles = self._roles()

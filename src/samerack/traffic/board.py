@@ -55,7 +55,7 @@ class TrafficBoard:
         return self._by_name.get(name)
 
     def listen(self, listener: Callable[[Published], None]) -> None:
-        """Call `listener` (quick, from the cycle's thread) after each publication."""
+        """Call `listener` (quick, from the cycle's thread) after each publication, and after `clear`."""
         self._listeners.append(listener)
 
     def publish(self, snapshot: TrafficSnapshot, counted: Iterable[Flow]) -> None:
@@ -73,11 +73,17 @@ class TrafficBoard:
                 totals[flow.key] = totals.get(flow.key, _NOTHING) + flow.volume
             self._published = Published(snapshot=snapshot, totals=MappingProxyType(totals), counted=counted)
             self._by_name = {group.group: group for group in snapshot.groups}
-        for listener in self._listeners:
-            listener(self._published)
+        self._notify()
 
     def clear(self) -> None:
-        """Replace the snapshot with an empty one, when nothing is measured any more; the totals stay."""
+        """Replace the snapshot with an empty one of cycle 0, when nothing is measured any more; the totals stay."""
         with self._lock:
-            self._published = Published(snapshot=TrafficSnapshot(), totals=self._published.totals)
+            end = self._published.snapshot.window_end
+            snapshot = TrafficSnapshot(window_start=end, window_end=end)
+            self._published = Published(snapshot=snapshot, totals=self._published.totals)
             self._by_name = {}
+        self._notify()
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener(self._published)

@@ -254,14 +254,18 @@ def test_metrics_show_one_publication() -> None:
 
 
 def test_the_board_reads_without_waiting() -> None:
-    """Before the first publication the snapshot is empty; listeners get each publication."""
-    board, heard = TrafficBoard(), []
-    board.listen(lambda published: heard.append(published.snapshot.cycle))
+    """Before the first publication the snapshot is empty; listeners get each publication, and the end of them."""
+    board, heard = TrafficBoard(), list[tuple[int, float]]()
+    board.listen(lambda published: heard.append((published.snapshot.cycle, published.snapshot.window_end)))
     assert board.latest().cycle == 0
     assert board.group("orders") is None
     board.publish(snapshot(), [])
     assert board.group("orders") is not None
-    assert heard == [1]
+    end = board.latest().window_end
+    board.clear()
+    assert board.group("orders") is None
+    assert board.latest().window_seconds == 0.0
+    assert heard == [(1, end), (0, end)]
 
 
 def test_what_passes_by_itself_is_no_gap() -> None:

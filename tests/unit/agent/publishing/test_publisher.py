@@ -80,6 +80,23 @@ def test_a_publication_becomes_records() -> None:
     assert [record.id for record in (state, *samples)] == [f"{run}-{number}" for number in (1, 2, 3)]
 
 
+def test_the_last_window_of_an_agent_that_stands_by_becomes_records() -> None:
+    """It was sent only with the next publication: after the next election, or when the agent ended."""
+    one, board = publisher(settings(cluster="eu")), TrafficBoard()
+    board.listen(one._write)
+    board.clear()
+    assert written(one) == []
+    publish(board, snapshot(group(flows=[flow(A, B, 5_000)])))
+    assert [record["kind"] for record in written(one)] == ["classic"]
+    board.clear()
+    assert [record["bytes"] for record in written(one)] == [5_000]
+    board.clear()
+    assert written(one) == []
+    publish(board, snapshot(group(flows=[flow(A, B, 7_000)])))
+    board.clear()
+    assert [record["bytes"] for record in written(one)] == [7_000]
+
+
 def test_what_happened_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rebalances of groups that this agent owns, and all its actions, become records once the cluster has a name."""
     monkeypatch.setattr(publisher_module, "_TURN_SECONDS", 0.01)
