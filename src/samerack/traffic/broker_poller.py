@@ -181,6 +181,7 @@ class BrokerPoller:
     def forget(self) -> None:
         """Forget all polls, as before the first one."""
         self.state, self.timelines = CycleState(), Timelines()
+        self.production, self._records = Production(), Production()
         self._logs_at, self._keys = None, Keys()
 
     def serving(self, partition: Partition, member: ObservedMember | None) -> int | None:

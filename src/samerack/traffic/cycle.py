@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -118,8 +118,7 @@ class Cycle:
             }
             self._window.add(now - seconds, now, {name: one.counted for name, one in poll.items()}, changed=changed)
         gone = state.groups.keys() - poll.keys()
-        for known in (self._weights, self._read_rates, self._builder, self._window, self._tally):
-            known.forget(gone)
+        self._forget(gone)
         snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
         if is_sure:
             self._poller.done(poll, now)
@@ -131,11 +130,15 @@ class Cycle:
 
     def rest(self) -> None:
         """Forget what was polled: this agent measures nothing, until it begins again."""
-        self._read_rates.forget(self._poller.state.groups)
+        self._forget(self._poller.state.groups)
         self._poller.forget()
         self._window = Window(self._window_seconds)
         self._begun = {}
         self._exact.see({}, {}, {}, since={})
+
+    def _forget(self, groups: Collection[str]) -> None:
+        for known in (self._weights, self._read_rates, self._builder, self._window, self._tally):
+            known.forget(groups)
 
     # counting
 
@@ -233,8 +236,10 @@ class Cycle:
             reading.flows, reading.is_whole = flows.get(name, ()), self._window.is_whole(name)
             reading.exact_members = frozenset(member for where, member in known if where == name)
         pictures = [
-            self._builder.build(reading, self._poller, now=now, window_seconds=window_seconds)
-            for _, reading in sorted(poll.items())
+            self._builder.build(
+                reading, self._poller, now=now, window_seconds=window_seconds, counts=self._counts(name, now=now)
+            )
+            for name, reading in sorted(poll.items())
         ]
         self._builder.rest()
         self._window.caught_up(

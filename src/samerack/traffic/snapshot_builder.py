@@ -176,14 +176,19 @@ class SnapshotBuilder:
         """End the cycle: the next one may spend time on best shares again."""
         self._spent_seconds = 0.0
 
-    def build(self, reading: GroupReading, poller: BrokerPoller, *, now: float, window_seconds: float) -> GroupTraffic:
-        """Build the snapshot of one group from what was read of it, and of the cluster at `now` (monotonic)."""
+    def build(
+        self, reading: GroupReading, poller: BrokerPoller, *, now: float, window_seconds: float, counts: bool = True
+    ) -> GroupTraffic:
+        """Build the snapshot of one group from what was read of it, and of the cluster at `now` (monotonic).
+
+        `counts` is whether this agent has measured since the last poll: else another one names what is not counted.
+        """
         group, state = reading.group, poller.state
         name = group.group
         partitions = self._partitions(reading, poller, now=now)
         solved = self._solve(group, state.cluster, rack_aware=poller.rack_aware)
         racks = {member.id: member.rack.rack for member in group.members}
-        self._left.setdefault(name, Counter()).update(named(reading.spans.left))
+        self._left.setdefault(name, Counter()).update(named(reading.spans.left) if counts else {})
         flows = reading.flows if reading.answered else ()
         read = sum(flow.volume.wire_bytes for flow in flows)
         is_measured = reading.answered and window_seconds > 0 and state.curves

@@ -83,6 +83,16 @@ def test_groups_that_are_gone_are_forgotten(poller: BrokerPoller) -> None:
     assert poller.state.groups == {}
 
 
+def test_rates_are_known_as_soon_after_a_rest_as_after_a_start(poller: BrokerPoller) -> None:
+    """Blocks of a whole minute stayed, and an agent that was elected again had no weights for three minutes."""
+    for polls in (200, 12):
+        for _ in range(polls):
+            poller.production.polled([P0], [500.0], 5.0)
+        assert round(poller.production.rates([P0])[P0].value) == 100
+        poller.forget()
+        assert poller.production.rates([P0]) == {}
+
+
 @pytest.mark.parametrize(("replicas", "rack"), [((1, 2), None), ((1, 9), "cellar")])
 def test_a_rack_that_no_broker_has_is_unknown(
     poller: BrokerPoller, monkeypatch: pytest.MonkeyPatch, replicas: tuple[int, ...], rack: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -20,8 +21,9 @@ from samerack.traffic.describe import Commits
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.flows import Tally
 from samerack.traffic.groups import owners_of
-from samerack.traffic.positions import Polls, spans_of
-from samerack.traffic.snapshot import Gap, TrafficSnapshot
+from samerack.traffic.positions import Left, Polls, spans_of
+from samerack.traffic.snapshot import Gap, TrafficSnapshot, Uncounted
+from samerack.traffic.throughput import Rate
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import LOGS, Elected, counters, group, member
@@ -69,12 +71,13 @@ class Agent:
 
     def __init__(self) -> None:
         self.leadership, self.board, self.exact = Elected(None), TrafficBoard(), ExactReads()
+        self.weights = WeightBook()
         self.cycle = Cycle(
             SETTINGS,
             wire=Wire({}),
             board=self.board,
             exact=self.exact,
-            weights=WeightBook(),
+            weights=self.weights,
             leadership=self.leadership,
         )
         self.poller = self.cycle._poller = Seeing()
@@ -212,6 +215,36 @@ def test_what_is_in_doubt_for_long_does_not_become_nothing() -> None:
         assert doubtful.flows == known.flows
     agent.poll(active(1))
     assert agent.counted == agent.poller.offset * 2 - 20
+
+
+def test_what_another_agent_left_out_is_not_named_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has named it: of two agents each counted the records of the other's time as not counted, too."""
+    agent = Agent()
+    poll, left = agent.poller.poll, (Left(partition=("t", 0), why=Uncounted.MOVED, records=7),)
+
+    def leaving(*, now: float, rack_aware: bool) -> Poll:
+        seen = poll(now=now, rack_aware=rack_aware)
+        seen["g"].spans = replace(seen["g"].spans, left=left)
+        return seen
+
+    monkeypatch.setattr(agent.poller, "poll", leaving)
+    named = [agent.poll(tenures).groups[0].not_counted for tenures in (NOTHING, active(2), active(2), active(2))]
+    assert named == [{}, {}, {Uncounted.MOVED: 7}, {Uncounted.MOVED: 14}]
+
+
+def test_an_agent_that_measures_again_has_no_rates_of_the_time_before() -> None:
+    """They were marked as of whole minutes, which may have been days ago; and what is not polled is never forgotten."""
+    agent = Agent()
+    for _ in range(2):
+        agent.poll(active(1))
+    rate = {("t", 0): Rate(value=100.0, error=0.0, seconds=480.0)}
+    agent.weights.measured("g", rate)
+    assert agent.weights.weights("g") is not None
+    assert agent.cycle._builder._solved.keys() == {"g"}
+    agent.stand_by()
+    assert agent.weights.weights("g") is None
+    assert agent.cycle._builder._solved == {}
+    assert agent.cycle._tally == Tally()
 
 
 def test_a_silent_coordinator_adds_no_envelopes() -> None:
