@@ -176,7 +176,7 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
             except OwnAssignorError as error:
                 reasons.append(str(error))
         raise PlanError("; ".join(reasons))
-    # as Kafka: what makes lags unknown, such as a partition without a leader, may last, and to ask for them takes a minute
+    # as Kafka: what makes lags unknown, such as a partition without a leader, may last, and each attempt takes a minute
     wait_ms = state.assignment_configs.probing_rebalance_interval_ms if name == WITHOUT_LAGS else MIN_FOLLOWUP_MS
     plan = {one.process_id: _held(one, now_ms + wait_ms) for one in outcome.assignment.assignment}
     is_early = any(one.followup_rebalance_deadline == now_ms + MIN_FOLLOWUP_MS for one in plan.values())
