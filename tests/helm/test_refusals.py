@@ -282,7 +282,7 @@ def test_what_only_sounds_secret_is_accepted(variable: tuple[str, str], tmp_path
 
 
 def test_words_of_secrets_are_those_of_the_pipeline() -> None:
-    """The chart takes as a secret whatever Spark is told to hide."""
+    """The chart takes as a secret what Spark hides."""
     assert REDACTED.removeprefix("(?i)") in (CHART / "templates" / "_validate.tpl").read_text(encoding="utf-8")
 
 
