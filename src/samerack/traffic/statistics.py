@@ -46,7 +46,7 @@ class MeasuredElsewhereError(StatisticsError):
 class Counters:
     """What a client counted since it started; for librdkafka and, by node, for Java's client.
 
-    `client` is unique among the clients of a group; `age_seconds` and `served_by` (by partition) are None where it does
+    `client` distinguishes the clients of a group; `age_seconds` and `served_by` (by partition) are None where it does
     not report them. `received` is wire bytes by broker id, `messages` those received of each partition.
     """
 
@@ -101,13 +101,25 @@ def parse(body: bytes) -> Counters:
             if len(messages) > MAX_PARTITIONS:
                 raise StatisticsError(f"topics: more than {MAX_PARTITIONS} partitions")
     return Counters(
-        client=_text(top, "name"),
+        client=_instance(top),
         client_id=_text(top, "client_id"),
         age_seconds=_natural(top["age"], "age") / 1e6 if "age" in top else None,
         received=received,
         served_by=served_by,
         messages=messages,
     )
+
+
+def _instance(top: Mapping[str, Any]) -> str:
+    """Return the client's name, and when it started by its own clock, in microseconds.
+
+    The name alone is the `client.id` and a number that begins at 1 in each process. `ts` and `age` come from one
+    reading of the clock, so that their difference never varies.
+    """
+    name = _text(top, "name")
+    if "ts" not in top or "age" not in top:
+        return name
+    return f"{name} of {_natural(top['ts'], 'ts') - _natural(top['age'], 'age')}"
 
 
 def _received(brokers: Mapping[str, Any]) -> dict[int, int]:

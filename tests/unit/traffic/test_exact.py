@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,7 +15,7 @@ from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, LogExtent, begin
 from samerack.traffic.exact import STALE_SECONDS, ExactReads
 from samerack.traffic.snapshot import ObservedGroup, ObservedMember
-from samerack.traffic.statistics import Counters, StatisticsError
+from samerack.traffic.statistics import Counters, StatisticsError, parse
 
 LOGS: Final[Mapping[Partition, Curve]] = {
     ("t", number): begin(LogExtent(start=0, end=10_000, size_bytes=10_000_000, leader=1)) for number in range(4)
@@ -124,6 +125,30 @@ def test_silence_brings_the_estimate_back() -> None:
     exact = reads(member("m1", "c", 0))
     exact.post("g", counters(500), now=110.0)
     assert exact.members(now=110.0 + STALE_SECONDS) == frozenset()
+
+
+def test_two_processes_with_one_client_id_are_two_clients() -> None:
+    """The first consumer of each process has the same name in librdkafka's statistics."""
+    exact = reads(member("m1", "c", 0), member("m2", "c", 1))
+    started = {0: 7_000_000, 1: 9_000_000}
+
+    def post(number: int, wire_bytes: int, clock: int) -> None:
+        read = {str(number): {"broker": 1, "fetch_state": "active", "rxmsgs": wire_bytes}}
+        body = {
+            "name": "c#consumer-1",
+            "client_id": "c",
+            "type": "consumer",
+            "ts": clock,
+            "age": clock - started[number],
+            "brokers": {"b": {"nodeid": 1, "rxbytes": wire_bytes}},
+            "topics": {"t": {"partitions": read}},
+        }
+        exact.post("g", parse(json.dumps(body).encode()), now=110.0)
+
+    for more in (0, 5, 10):
+        post(0, 3000 + more, 500_000_000 + more)
+        post(1, 2000 + more, 500_000_003 + more)
+        assert collected(exact) == ({"m1": 5.0, "m2": 5.0} if more else {"m1": 0.0, "m2": 0.0})
 
 
 def test_who_measures_anew_begins_anew() -> None:

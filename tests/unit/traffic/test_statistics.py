@@ -56,6 +56,15 @@ def test_counters_are_read() -> None:
     )
 
 
+def test_a_client_is_known_by_its_name_and_its_start() -> None:
+    """Its clock and its age are read at once, so that their difference is the start, to the microsecond."""
+    first, later = parse(body(ts=9_000_000_007)), parse(body(ts=9_005_000_019, age=35_000_012))
+    assert first.client == later.client
+    assert first.client not in (parse(body()).client, parse(body(ts=9_000_000_008)).client)
+    with pytest.raises(StatisticsError, match="ts is a str"):
+        parse(body(ts="now"))
+
+
 def test_bytes_are_split_by_messages() -> None:
     """A broker's wire bytes are split over its partitions by messages; without partitions they do not count."""
     found = {read.partition: (read.broker, read.wire_bytes, read.records) for read in reads(None, parse(body()), {})}
@@ -118,7 +127,7 @@ JSON = st.recursive(
 )
 
 
-@given(st.sampled_from(["name", "client_id", "type", "age", "brokers", "topics"]), JSON)
+@given(st.sampled_from(["name", "client_id", "type", "ts", "age", "brokers", "topics"]), JSON)
 def test_any_json_is_read_or_refused(key: str, value: Any) -> None:
     """Any value at a key is read or refused with a StatisticsError."""
     with suppress(StatisticsError):
