@@ -192,8 +192,8 @@ class Cycle:
                 rack_of=self._poller.rack_of,
             )
             if self._counts(name, now=now):
-                for member_id, wire_bytes in found.estimated.items():
-                    self._exact.estimated((name, member_id), wire_bytes)
+                for member_id, volume in found.estimated.items():
+                    self._exact.estimated((name, member_id), volume)
             reading.counted = found.flows
 
     def _parts(self, name: str, reading: GroupReading, *, seconds: float) -> list[AttributedBytes]:

@@ -1,8 +1,9 @@
 """Takes clients' counters, finds the member of each, and keeps its exact reads until the cycle collects them.
 
-Posts come from the web server's threads. A member's exact bytes replace its estimate; on the first post of a client
-what was already estimated for its member is subtracted, so that nothing counts twice. Only the agent that measures a
-group takes counters of its clients. What they report counts as far as the logs can have given it (`LogBounds`).
+Posts come from the web server's threads. A member's exact bytes replace its estimate. While its client is silent it is
+estimated again; what was estimated is subtracted from the next post, so that nothing counts twice. Only the agent that
+measures a group takes counters of its clients. What they report counts as far as the logs can have given it
+(`LogBounds`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
 from samerack.traffic.gaps import failed
 from samerack.traffic.groups import owners_of
-from samerack.traffic.snapshot import Family, Gap, ObservedGroup, ObservedMember
+from samerack.traffic.snapshot import Family, Gap, ObservedGroup, ObservedMember, Volume
 from samerack.traffic.statistics import Counters, Read, StatisticsError, reads
 
 # Cuts what clients report to what the logs can have given them, by the sizes that brokers describe.
@@ -69,10 +70,7 @@ class LogBounds:
         self._beyond = [min(free, left) + new for free, left, new in zip(_FREE, self._beyond, more, strict=True)]
         reported = (sum(read.wire_bytes for read in reads), float(sum(read.records for read in reads)))
         wire_bytes, records = (_taken(logs, self._beyond, which, amount) for which, amount in enumerate(reported))
-        return [
-            replace(read, wire_bytes=read.wire_bytes * wire_bytes, records=int(read.records * records))
-            for read in reads
-        ]
+        return _scaled(reads, wire_bytes, records)
 
     def _refilled(self, partition: Partition, curve: Curve) -> _Left:
         """Add what was written since the last time; what was left is at most the whole log."""
@@ -109,9 +107,10 @@ MemberKey: TypeAlias = tuple[str, str]
 STALE_SECONDS: Final = 60.0
 """A client that has not posted for this long is estimated again."""
 MAX_CLIENTS: Final = 4
-"""This many clients may report for one member: it is one process, which may be restarted."""
+"""This many clients may report for one member, as it is one process that may be restarted; of as many silent ones the
+counters are stored."""
 MAX_PARTITIONS: Final = 200_000
-"""This many partitions are stored of all clients together."""
+"""This many partitions are stored of all clients that report, and as many of silent ones."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,6 +118,10 @@ class _Client:
     counters: Counters
     member: MemberKey
     heard_at: float
+
+    def is_silent(self, now: float) -> bool:
+        """Whether its member is estimated again."""
+        return now - self.heard_at >= STALE_SECONDS
 
 
 class ExactReads:
@@ -130,8 +133,11 @@ class ExactReads:
         self._partitions: Mapping[str, int] = {}
         self._serving: Mapping[MemberKey, Mapping[Partition, int]] = {}
         self._since: Mapping[str, float] = {}
-        self._estimated: Counter[MemberKey] = Counter()
+        self._members: frozenset[MemberKey] = frozenset()
+        self._estimated: dict[MemberKey, Volume] = {}
         self._clients: dict[tuple[str, str], _Client] = {}
+        self._forgotten: dict[str, float] = {}
+        """By group, the last time when a client was heard of which nothing is stored any more."""
         self._unread: dict[MemberKey, dict[tuple[Partition, int], Read]] = {}
         self._bounds: dict[str, LogBounds] = {}
         self._collected_at = float("-inf")
@@ -155,15 +161,19 @@ class ExactReads:
         with self._lock:
             kept = {name for name, begun in since.items() if self._since.get(name) == begun}
             self._groups, self._partitions, self._serving, self._since = groups, partitions, serving, since
+            self._members = frozenset((name, member.id) for name, one in groups.items() for member in one.members)
             self._clients = {name: client for name, client in self._clients.items() if name[0] in kept}
             self._unread = {key: found for key, found in self._unread.items() if key[0] in kept}
             self._bounds = {name: bounds for name, bounds in self._bounds.items() if name in kept}
-            self._estimated = Counter({key: size for key, size in self._estimated.items() if key[0] in kept})
+            self._forgotten = {name: heard_at for name, heard_at in self._forgotten.items() if name in kept}
+            self._estimated = {
+                key: volume for key, volume in self._estimated.items() if key[0] in kept and key in self._members
+            }
 
-    def estimated(self, member: MemberKey, wire_bytes: float) -> None:
-        """Record bytes that were estimated, and counted, for a member."""
+    def estimated(self, member: MemberKey, volume: Volume) -> None:
+        """Record what was estimated, and counted, for a member."""
         with self._lock:
-            self._estimated[member] += round(wire_bytes)
+            self._estimated[member] = self._estimated.get(member, Volume()) + volume
 
     def post(self, group: str, counters: Counters, *, now: float, member_id: str | None = None) -> ObservedMember:
         """Take the counters of one client of a group, at monotonic seconds.
@@ -186,24 +196,25 @@ class ExactReads:
             member = _member(observed, counters, member_id)
             key = (group, member.id)
             name = (group, counters.client)
-            self._check_may_report(key, name, counters)
+            self._forget_silent(now)
+            self._check_may_report(key, name, counters, now=now)
             before, serving = self._clients.get(name), self._serving.get(key, {})
+            # what a client received before may have counted already
+            unknown_until = max(since, self._forgotten.get(group, since))
             found: list[Read] = []
             if before is not None:
                 found = reads(before.counters, counters, serving)
-            elif counters.age_seconds is not None and counters.age_seconds <= now - since:
-                found = _less(reads(None, counters, serving), self._estimated.pop(key, 0))
+            elif counters.age_seconds is not None and counters.age_seconds <= now - unknown_until:
+                found = reads(None, counters, serving)
             self._clients[name] = _Client(counters=counters, member=key, heard_at=now)
-            _add(self._unread.setdefault(key, {}), found)
+            _add(self._unread.setdefault(key, {}), _less(found, self._estimated.pop(key, Volume())))
             return member
 
     def members(self, *, now: float) -> frozenset[MemberKey]:
         """Return the members whose bytes are known exactly at present."""
         with self._lock:
-            self._clients = {
-                name: client for name, client in self._clients.items() if now - client.heard_at < STALE_SECONDS
-            }
-            return frozenset(client.member for client in self._clients.values())
+            self._forget_silent(now)
+            return frozenset(client.member for client in self._clients.values() if not client.is_silent(now))
 
     def collect(
         self,
@@ -234,13 +245,34 @@ class ExactReads:
             self._collected_at = now
             return collected
 
-    def _check_may_report(self, key: MemberKey, name: tuple[str, str], counters: Counters) -> None:
+    def _forget_silent(self, now: float) -> None:
+        """Forget the silent clients of members that are gone, and the longest silent ones beyond the bounds."""
+        kept: dict[tuple[str, str], _Client] = {}
+        numbers: Counter[MemberKey] = Counter()
+        partitions = 0
+        for name, client in sorted(self._clients.items(), key=lambda one: one[1].heard_at, reverse=True):
+            if client.is_silent(now):
+                numbers[client.member] += 1
+                partitions += _partitions(client.counters)
+                is_bounded = numbers[client.member] <= MAX_CLIENTS and partitions <= MAX_PARTITIONS
+                if client.member not in self._members or not is_bounded:
+                    group = name[0]
+                    self._forgotten[group] = max(client.heard_at, self._forgotten.get(group, client.heard_at))
+                    continue
+            kept[name] = client
+        self._clients = kept
+
+    def _check_may_report(self, key: MemberKey, name: tuple[str, str], counters: Counters, *, now: float) -> None:
         """Raise a StatisticsError if there are too many clients or partitions."""
-        others = [client for one, client in self._clients.items() if one != name]
+        others = [client for one, client in self._clients.items() if one != name and not client.is_silent(now)]
         if sum(client.member == key for client in others) >= MAX_CLIENTS:
             raise StatisticsError(f"{MAX_CLIENTS} clients report member {key[1]!r} already; only one may")
-        if sum(len(client.counters.messages) for client in others) + len(counters.messages) > MAX_PARTITIONS:
+        if sum(_partitions(client.counters) for client in others) + _partitions(counters) > MAX_PARTITIONS:
             raise StatisticsError(f"with what other clients report it would be more than {MAX_PARTITIONS} partitions")
+
+
+def _partitions(counters: Counters) -> int:
+    return len(counters.messages)
 
 
 def _add(unread: dict[tuple[Partition, int], Read], found: Iterable[Read]) -> None:
@@ -277,10 +309,23 @@ def _member(group: ObservedGroup, counters: Counters, member_id: str | None) -> 
     )
 
 
-def _less(found: list[Read], estimated: int) -> list[Read]:
+def _less(found: Sequence[Read], estimated: Volume) -> list[Read]:
     """Subtract what was estimated before from the reads, in proportion."""
-    whole = sum(read.wire_bytes for read in found)
-    if not estimated or whole <= 0:
-        return found
-    share = max(0.0, 1.0 - estimated / whole)
-    return [replace(read, wire_bytes=read.wire_bytes * share) for read in found]
+    wire_bytes, records = sum(read.wire_bytes for read in found), sum(read.records for read in found)
+    return _scaled(found, _share_left(wire_bytes, estimated.wire_bytes), _share_left(records, estimated.records))
+
+
+def _share_left(whole: float, taken: int) -> float:
+    return max(0.0, 1.0 - taken / whole) if whole else 1.0
+
+
+def _scaled(reads: Iterable[Read], wire_bytes: float, records: float) -> list[Read]:
+    """Multiply bytes and records by these shares."""
+    return [
+        replace(
+            read,
+            wire_bytes=read.wire_bytes * wire_bytes,
+            records=int(read.records * records),
+        )
+        for read in reads
+    ]

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.snapshot import Flow, FlowKey, Method, ObservedMember, Volume
@@ -91,10 +91,10 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """One group's cycle: what was read, and the estimated bytes of that by member id."""
+    """One group's cycle: what was read, and by member id what of that is estimated."""
 
     flows: tuple[Flow, ...]
-    estimated: Mapping[str, float]
+    estimated: Mapping[str, Volume]
 
 
 def count(  # noqa: PLR0913 - one group's cycle, and all are named
@@ -116,7 +116,7 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     sums: dict[FlowKey, list[float]] = {}
     shadow = 0.0
     committed = False
-    estimated: dict[str, float] = {}
+    estimated: dict[str, list[float]] = {}
     for part in parts:
         member = part.member
         if member is not None and member.id in exact_members:
@@ -127,7 +127,7 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
         key = _key(group, part.partition[0], member, rack_of(part.broker), "estimated")
         _add(sums, key, wire_bytes, part.records)
         if member is not None:
-            estimated[member.id] = estimated.get(member.id, 0.0) + wire_bytes
+            _add(estimated, member.id, wire_bytes, part.records)
     reported = 0.0
     for member_id, reads in exact.items():
         member = exact_members.get(member_id)
@@ -137,7 +137,13 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
             _add(sums, key, read.wire_bytes, read.records)
     if reported or shadow:
         calibration.add(reported, shadow, committed=committed)
-    return Count(flows=_rounded(sums, tally.left_over, tally.keys), estimated=estimated)
+    return Count(
+        flows=_rounded(sums, tally.left_over, tally.keys),
+        estimated={
+            member_id: Volume(wire_bytes=round(wire_bytes), records=round(records))
+            for member_id, (wire_bytes, records) in estimated.items()
+        },
+    )
 
 
 def _key(group: str, topic: str, member: ObservedMember | None, replica_rack: str, method: Method) -> FlowKey:
@@ -145,7 +151,10 @@ def _key(group: str, topic: str, member: ObservedMember | None, replica_rack: st
     return FlowKey(group=group, topic=topic, client_rack=rack or "", replica_rack=replica_rack, method=method)
 
 
-def _add(sums: dict[FlowKey, list[float]], key: FlowKey, wire_bytes: float, records: int) -> None:
+_Key = TypeVar("_Key")
+
+
+def _add(sums: dict[_Key, list[float]], key: _Key, wire_bytes: float, records: int) -> None:
     row = sums.setdefault(key, [0.0, 0.0])
     row[0] += wire_bytes
     row[1] += records

@@ -13,8 +13,8 @@ from samerack.election.leadership_state import LeadershipState, Tenures
 from samerack.protocol.values import from_pairs
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, LogExtent, begin
-from samerack.traffic.exact import STALE_SECONDS, ExactReads
-from samerack.traffic.snapshot import ObservedGroup, ObservedMember
+from samerack.traffic.exact import MAX_CLIENTS, STALE_SECONDS, ExactReads
+from samerack.traffic.snapshot import ObservedGroup, ObservedMember, Volume
 from samerack.traffic.statistics import Counters, StatisticsError, parse
 
 LOGS: Final[Mapping[Partition, Curve]] = {
@@ -115,9 +115,28 @@ def test_an_old_client_counts_from_its_first_post() -> None:
 def test_what_was_estimated_is_taken_off() -> None:
     """The estimate for the time before the first post is subtracted from it."""
     exact = reads(member("m1", "c", 0))
-    exact.estimated(("g", "m1"), 400.0)
+    exact.estimated(("g", "m1"), Volume(wire_bytes=400, records=300))
     exact.post("g", counters(500), now=110.0)
-    assert collected(exact) == {"m1": pytest.approx(100.0)}
+    (read,) = exact.collect(LOGS, now=112.0)["g"]["m1"]
+    assert (round(read.wire_bytes), read.records) == (100, 200)
+
+
+def test_what_was_estimated_before_an_old_client_posts_is_not_taken_off_later() -> None:
+    """The first post of an old client counts nothing: what was estimated until then stays, and is settled."""
+    exact = reads(member("m1", "c", 0))
+    exact.estimated(("g", "m1"), Volume(wire_bytes=400))
+    exact.post("g", counters(10_000, age=1000), now=110.0)
+    exact.post("g", counters(10_300, age=1001), now=111.0)
+    assert collected(exact) == {"m1": 300.0}
+
+
+def test_an_estimate_that_follows_the_first_post_is_taken_off_the_next() -> None:
+    """A client may post for the first time while a cycle estimates its member."""
+    exact = reads(member("m1", "c", 0))
+    exact.post("g", counters(500), now=110.0)
+    exact.estimated(("g", "m1"), Volume(wire_bytes=400))
+    exact.post("g", counters(1100, age=10), now=115.0)
+    assert collected(exact) == {"m1": 700.0}
 
 
 def test_silence_brings_the_estimate_back() -> None:
@@ -125,6 +144,75 @@ def test_silence_brings_the_estimate_back() -> None:
     exact = reads(member("m1", "c", 0))
     exact.post("g", counters(500), now=110.0)
     assert exact.members(now=110.0 + STALE_SECONDS) == frozenset()
+
+
+def test_a_client_that_was_silent_counts_only_what_is_new() -> None:
+    """What it read before its silence has counted, and the estimate of its silence is subtracted."""
+    exact = reads(member("m1", "c", 0))
+    exact.post("g", counters(500), now=110.0)
+    assert collected(exact) == {"m1": 500.0}
+    assert exact.members(now=171.0) == frozenset()
+    exact.estimated(("g", "m1"), Volume(wire_bytes=100))
+    exact.post("g", counters(630, age=75), now=180.0)
+    assert collected(exact, now=182.0) == {"m1": pytest.approx(30.0)}
+    assert exact.members(now=182.0) == {("g", "m1")}
+
+
+def test_posts_less_frequent_than_a_minute_count_once() -> None:
+    """Each second minute is estimated, and the next post has the rest."""
+    exact = reads(member("m1", "c", 0))
+    counted = 0.0
+    for number in range(1, 11):
+        now = 100.0 + 120.0 * number
+        exact.post("g", counters(1200 * number, age=120 * number), now=now)
+        counted += collected(exact, now=now)["m1"]
+        assert exact.members(now=now + STALE_SECONDS) == frozenset()
+        exact.estimated(("g", "m1"), Volume(wire_bytes=600))
+    assert counted == 10 * 1200 - 9 * 600
+
+
+def test_a_silent_client_that_comes_back_as_another_member_counts_from_then_on() -> None:
+    """Its counters are forgotten with its member; clients that started after its last post count fully."""
+    exact = reads(member("m1", "c", 0))
+    exact.post("g", counters(500), now=110.0)
+    collected(exact)
+    exact.see({"g": group(member("m2", "c", 0), member("m3", "d", 1))}, {"t": 4}, {}, since={"g": 100.0})
+    assert exact.members(now=171.0) == frozenset()
+    exact.post("g", counters(600, age=75), now=180.0)
+    exact.post("g", counters(70, client="d#1", client_id="d", number=1, age=69), now=180.0)
+    assert collected(exact, now=181.0) == {"m2": 0.0, "m3": 70.0}
+    exact.post("g", counters(650, age=80), now=185.0)
+    assert collected(exact, now=186.0) == {"m2": 50.0}
+
+
+def test_a_client_that_goes_on_as_another_member_counts_only_what_is_new() -> None:
+    """A member that was expelled comes back with another id, and its client has the same counters."""
+    exact = reads(member("m1", "c", 0))
+    exact.post("g", counters(500), now=110.0)
+    collected(exact)
+    exact.see({"g": group(member("m2", "c", 0))}, {"t": 4}, {}, since={"g": 100.0})
+    exact.members(now=115.0)
+    exact.post("g", counters(600, age=15), now=120.0)
+    assert collected(exact) == {"m2": 100.0}
+
+
+def test_silent_clients_are_bounded() -> None:
+    """Of one member as many silent clients are stored as may report; a silent one keeps no other from reporting."""
+    exact = reads(member("m1", "c", 0))
+    for number in range(100):
+        exact.post(
+            "g", counters(10, client=f"c#{number}", age=STALE_SECONDS * number), now=100 + STALE_SECONDS * number
+        )
+    assert len(exact._clients) <= MAX_CLIENTS + 1
+
+
+def test_estimates_of_members_that_are_gone_are_forgotten() -> None:
+    """Every restart makes a new member id."""
+    exact = ExactReads()
+    for number in range(1000):
+        exact.see({"g": group(member(f"m{number}", "c", 0))}, {"t": 4}, {}, since={"g": 0.0})
+        exact.estimated(("g", f"m{number}"), Volume(wire_bytes=100))
+    assert len(exact._estimated) <= 2
 
 
 def test_two_processes_with_one_client_id_are_two_clients() -> None:

@@ -54,7 +54,7 @@ def test_parts_are_summed_by_racks() -> None:
         flow_key("b"): 7,
         flow_key("", ""): 2,
     }
-    assert one.estimated == {"m": 22.0}
+    assert one.estimated == {"m": Volume(wire_bytes=22, records=9)}
     assert [flow.key.cross_rack for flow in flows] == [False, True, None]
 
 
@@ -69,7 +69,7 @@ def test_exact_replaces_the_estimate_of_that_member() -> None:
         flow_key(): Volume(wire_bytes=50, records=3),
         flow_key("b", method="exact"): Volume(wire_bytes=90, records=4),
     }
-    assert counted.estimated == {"m2": 50.0}
+    assert counted.estimated == {"m2": Volume(wire_bytes=50, records=3)}
 
 
 def test_exact_members_calibrate_the_rest() -> None:
