@@ -68,7 +68,7 @@ class LogBounds:
         envelopes = seconds * _RESPONSES_PER_SECOND * (RESPONSE_BYTES + PARTITION_BYTES * len(named))
         more = (_SLACK * envelopes, _FREE[1] * seconds / _FREE_SECONDS)
         self._beyond = [min(free, left) + new for free, left, new in zip(_FREE, self._beyond, more, strict=True)]
-        reported = (sum(read.wire_bytes for read in reads), float(sum(read.records for read in reads)))
+        reported = (sum(read.wire_bytes for read in reads), float(sum(read.records or 0 for read in reads)))
         wire_bytes, records = (_taken(logs, self._beyond, which, amount) for which, amount in enumerate(reported))
         return _scaled(reads, wire_bytes, records)
 
@@ -190,7 +190,7 @@ class ExactReads:
                 raise StatisticsError(
                     f"group {group!r} is not observed; name one of traffic.groups with ?group=NAME, as the brokers do"
                 )
-            for topic, number in counters.messages:
+            for topic, number in counters.messages or ():
                 if number >= self._partitions.get(topic, 0):
                     raise StatisticsError(f"partition {topic}-{number} is unknown in the cluster of this agent")
             member = _member(observed, counters, member_id)
@@ -272,7 +272,7 @@ class ExactReads:
 
 
 def _partitions(counters: Counters) -> int:
-    return len(counters.messages)
+    return len(counters.messages or ())
 
 
 def _add(unread: dict[tuple[Partition, int], Read], found: Iterable[Read]) -> None:
@@ -280,11 +280,11 @@ def _add(unread: dict[tuple[Partition, int], Read], found: Iterable[Read]) -> No
     for read in found:
         place = (read.partition, read.broker)
         before = unread.get(place)
-        unread[place] = (
-            replace(read, wire_bytes=before.wire_bytes + read.wire_bytes, records=before.records + read.records)
-            if before is not None
-            else read
-        )
+        if before is None:
+            unread[place] = read
+            continue
+        records = None if before.records is None or read.records is None else before.records + read.records
+        unread[place] = replace(read, wire_bytes=before.wire_bytes + read.wire_bytes, records=records)
 
 
 def _member(group: ObservedGroup, counters: Counters, member_id: str | None) -> ObservedMember:
@@ -311,7 +311,7 @@ def _member(group: ObservedGroup, counters: Counters, member_id: str | None) -> 
 
 def _less(found: Sequence[Read], estimated: Volume) -> list[Read]:
     """Subtract what was estimated before from the reads, in proportion."""
-    wire_bytes, records = sum(read.wire_bytes for read in found), sum(read.records for read in found)
+    wire_bytes, records = sum(read.wire_bytes for read in found), sum(read.records or 0 for read in found)
     return _scaled(found, _share_left(wire_bytes, estimated.wire_bytes), _share_left(records, estimated.records))
 
 
@@ -325,7 +325,7 @@ def _scaled(reads: Iterable[Read], wire_bytes: float, records: float) -> list[Re
         replace(
             read,
             wire_bytes=read.wire_bytes * wire_bytes,
-            records=int(read.records * records),
+            records=None if read.records is None else int(read.records * records),
         )
         for read in reads
     ]

@@ -5,14 +5,14 @@
 `Window` has those of the last seconds, from whole times between commits. A commit shows what was read since the one
 before it. A window of a minute has one or two commits of a group that commits once a minute, by chance, and its figures
 would be doubled in turn. So a window ends with the last commit of each key, and what lies between two commits is spread
-over that time. A poll at which everything was committed ends such a time too, and so does a change of owners. After
-that, and where commits fail to come, the window ends now.
+over that time. A poll at which everything was committed ends such a time too, and so does a change of owners, and for
+exact bytes every report. After a change, and where commits fail to come, the window ends now.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeVar
@@ -73,11 +73,19 @@ class Calibration:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """State kept between cycles; of each key the first object, since the window keeps many flows."""
+    """State kept between cycles.
+
+    Attributes:
+        keys: of each key the first object, since the window keeps many flows.
+        calibrations: by group.
+        left_over: bytes that rounding left.
+        uncounted: by group, the exact members whose clients count no records.
+    """
 
     keys: dict[FlowKey, FlowKey] = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     left_over: dict[FlowKey, float] = field(default_factory=dict)
+    uncounted: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def forget(self, gone: Iterable[str]) -> None:
         """Forget groups that are gone."""
@@ -87,6 +95,7 @@ class Tally:
         self.left_over = {key: left for key, left in self.left_over.items() if key.group not in names}
         for name in names:
             self.calibrations.pop(name, None)
+            self.uncounted.pop(name, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +110,7 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     tally: Tally,
     group: str,
     parts: Iterable[AttributedBytes],
-    exact: Mapping[str, Iterable[Read]],
+    exact: Mapping[str, Sequence[Read]],
     *,
     exact_members: Mapping[str, ObservedMember],
     rack_of: Callable[[int | None], str],
@@ -109,8 +118,13 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     """Compute the flows of one group in one cycle, and change the tally.
 
     `parts` are estimates, `exact` is what clients reported since the last cycle, by member id. The estimates of
-    `exact_members`, which are known exactly at present, calibrate and do not count. `rack_of` returns "" where unknown.
+    `exact_members`, which are known exactly at present, calibrate and do not count, except for the records of those
+    whose clients count none. `rack_of` returns "" where unknown.
     """
+    before = tally.uncounted.get(group, frozenset())
+    shown = {member_id: reads[0].records is None for member_id, reads in exact.items() if reads}
+    uncounted = frozenset(one for one in exact_members if shown.get(one, one in before))
+    tally.uncounted[group] = uncounted
     calibration = tally.calibrations.setdefault(group, Calibration())
     factor = calibration.factor
     sums: dict[FlowKey, list[float]] = {}
@@ -122,6 +136,8 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
         if member is not None and member.id in exact_members:
             shadow += part.wire_bytes
             committed = committed or part.records > 0
+            if member.id in uncounted and part.records:
+                _add(sums, _key(group, part.partition[0], member, rack_of(part.broker), "exact"), 0.0, part.records)
             continue
         wire_bytes = part.wire_bytes * factor
         key = _key(group, part.partition[0], member, rack_of(part.broker), "estimated")
@@ -134,7 +150,7 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
         for read in reads:
             reported += read.wire_bytes
             key = _key(group, read.partition[0], member, rack_of(read.broker), "exact")
-            _add(sums, key, read.wire_bytes, read.records)
+            _add(sums, key, read.wire_bytes, read.records or 0)
     if reported or shadow:
         calibration.add(reported, shadow, committed=committed)
     return Count(
@@ -280,7 +296,7 @@ class Window:
                     whole = flow.key.topic in self._caught_up.get(name, ())
                     reads = known[flow.key] = _Reads(first=begin, begin=begin, is_whole=whole)
                 reads.tail += flow.volume.wire_bytes
-                if flow.volume.records:
+                if flow.volume.records or flow.key.method == "exact":
                     reads.commit(end, flow.volume.records)
 
     def caught_up(self, groups: Mapping[str, Collection[str]]) -> None:

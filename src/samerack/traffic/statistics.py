@@ -46,8 +46,8 @@ class MeasuredElsewhereError(StatisticsError):
 class Counters:
     """What a client counted since it started; for librdkafka and, by node, for Java's client.
 
-    `client` distinguishes the clients of a group; `age_seconds` and `served_by` (by partition) are None where it does
-    not report them. `received` is wire bytes by broker id, `messages` those received of each partition.
+    `client` distinguishes the clients of a group; `age_seconds`, `served_by` (by partition) and `messages` are None
+    where it does not report them. `received` is wire bytes by broker id, `messages` those received of each partition.
     """
 
     client: str
@@ -55,17 +55,20 @@ class Counters:
     age_seconds: float | None
     received: Mapping[int, int]
     served_by: Mapping[Partition, int] | None
-    messages: Mapping[Partition, int]
+    messages: Mapping[Partition, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """Exact wire bytes and records of one partition from one broker, since the previous counters."""
+    """Exact wire bytes and records of one partition from one broker, since the previous counters.
+
+    `records` is None where the client does not count them.
+    """
 
     partition: Partition
     broker: int
     wire_bytes: float
-    records: int
+    records: int | None
 
 
 def parse(body: bytes) -> Counters:
@@ -151,14 +154,13 @@ def reads(before: Counters | None, now: Counters, serving: Mapping[Partition, in
         partitions = sorted(by_broker.get(broker, ()))
         if not partitions or got <= 0:
             continue
-        counts = [
-            _grown(before.messages.get(one, 0) if before is not None else 0, now.messages.get(one, 0))
-            for one in partitions
-        ]
+        earlier, messages = (before.messages if before is not None else None) or {}, now.messages or {}
+        counts = [_grown(earlier.get(one, 0), messages.get(one, 0)) for one in partitions]
         whole = sum(counts)
         for partition, count in zip(partitions, counts, strict=True):
             share = count / whole if whole else 1 / len(partitions)
-            result.append(Read(partition=partition, broker=broker, wire_bytes=got * share, records=count))
+            records = count if now.messages is not None else None
+            result.append(Read(partition=partition, broker=broker, wire_bytes=got * share, records=records))
     return result
 
 
@@ -281,5 +283,5 @@ def counters_at(endpoint: ClientEndpoint) -> Counters:
         known = ", ".join(sorted(clients))
         raise ScrapeError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")
     return Counters(
-        client=client, client_id=client, age_seconds=None, received=clients[client], served_by=None, messages={}
+        client=client, client_id=client, age_seconds=None, received=clients[client], served_by=None, messages=None
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -70,6 +71,35 @@ def test_exact_replaces_the_estimate_of_that_member() -> None:
         flow_key("b", method="exact"): Volume(wire_bytes=90, records=4),
     }
     assert counted.estimated == {"m2": Volume(wire_bytes=50, records=3)}
+
+
+def test_records_that_a_client_does_not_count_are_those_of_its_commits() -> None:
+    """Java's metrics have bytes only: the records of its commits count, also in a cycle in which no bytes came."""
+    tally, one = Tally(), member("m1", "c")
+    read = Read(partition=("t", 0), broker=2, wire_bytes=90.0, records=None)
+    reports: list[dict[str, list[Read]]] = [{"m1": [read]}, {}, {"m1": []}, {"m1": [read]}]
+    found = [
+        count(tally, "g", [part(one, 100, 2)], reported, exact_members={"m1": one}, rack_of=rack_of)
+        for reported in reports
+    ]
+    exact = flow_key("b", method="exact")
+    assert [{flow.key: flow.volume for flow in counted.flows} for counted in found] == [
+        {exact: Volume(wire_bytes=wire_bytes, records=3)} for wire_bytes in (90, 0, 0, 90)
+    ]
+    assert [counted.estimated for counted in found] == [{}] * 4
+
+
+def test_records_that_a_client_counts_do_not_count_twice() -> None:
+    """The commits of a client that counts records follow later, and are of the same records."""
+    tally, one = Tally(), member("m1", "c")
+    read = Read(partition=("t", 0), broker=2, wire_bytes=90.0, records=4)
+    silent = replace(read, records=None)
+    reports: list[list[Read]] = [[silent], [read], []]
+    for reported in reports:
+        flows = count(
+            tally, "g", [part(one, 100, 2)], {"m1": reported}, exact_members={"m1": one}, rack_of=rack_of
+        ).flows
+    assert flows == ()
 
 
 def test_exact_members_calibrate_the_rest() -> None:
@@ -182,8 +212,8 @@ def test_a_tally_forgets_groups_that_are_gone() -> None:
     for name in ("gone", "g"):
         count(tally, name, [part(None, 0.5, None)], {}, exact_members={}, rack_of=rack_of)
     tally.forget(["gone", "never there"])
-    known = [{key.group for key in tally.keys}, {key.group for key in tally.left_over}, set(tally.calibrations)]
-    assert known == [{"g"}] * 3
+    known = [{key.group for key in tally.keys}, {key.group for key in tally.left_over}]
+    assert [*known, set(tally.calibrations), set(tally.uncounted)] == [{"g"}] * 4
 
 
 def test_a_window_forgets() -> None:
@@ -296,3 +326,14 @@ def test_envelopes_of_empty_fetches_count_as_they_come() -> None:
         step(window, number, [read(50, records=0)])
     assert seen(window) == {"a": 600}
     assert not window.is_whole("g")
+
+
+def test_exact_bytes_without_records_are_those_of_the_last_minute() -> None:
+    """A client that counts no records is read at each poll: no bytes of hours ago are in the window."""
+    window = Window(60.0)
+    exact = flow_key(method="exact")
+    for number in range(120):
+        volume = Volume(wire_bytes=50 if number < 100 else 500)
+        step(window, number, [Flow(key=exact, volume=volume)])
+    assert window.by_group() == {"g": (Flow(key=exact, volume=Volume(wire_bytes=12 * 500)),)}
+    assert window.is_whole("g")

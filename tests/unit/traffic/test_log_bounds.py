@@ -101,6 +101,7 @@ def test_records_are_cut_as_bytes_are() -> None:
     counted = watched.exact.collect({T0: log(50 * MB, 50_000)}, now=105.0)
     (read,) = counted["g"]["m1"]
     assert read.wire_bytes == MB
+    assert read.records is not None
     assert 100_000 <= read.records < 111_000
 
 

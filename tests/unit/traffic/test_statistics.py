@@ -86,8 +86,9 @@ def test_a_client_that_began_anew_counts_from_zero() -> None:
 
 def test_clients_that_do_not_report_are_split_by_who_serves() -> None:
     """Java's counters name nodes only, and the probe gives the partitions that each node serves."""
-    java = Counters(client="c", client_id="c", age_seconds=None, received={1: 100}, served_by=None, messages={})
-    assert [read.partition for read in reads(None, java, {("t", 4): 1, ("t", 5): 2})] == [("t", 4)]
+    java = Counters(client="c", client_id="c", age_seconds=None, received={1: 100}, served_by=None, messages=None)
+    found = reads(None, java, {("t", 4): 1, ("t", 5): 2})
+    assert [(read.partition, read.wire_bytes, read.records) for read in found] == [(("t", 4), 100.0, None)]
 
 
 @pytest.mark.parametrize(
