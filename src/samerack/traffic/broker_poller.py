@@ -77,7 +77,7 @@ class GroupReading:
 
     @property
     def answered(self) -> bool:
-        """Whether its coordinator has told its commits at this poll; else what it reads is unknown."""
+        """Whether its coordinator sent its commits at this poll; else what it reads is unknown."""
         return self.commits is not None
 
     @property
@@ -192,7 +192,7 @@ class BrokerPoller:
         return self._guess(partition, rack)
 
     def is_probed(self, partition: Partition, rack: str) -> bool:
-        """Return whether the leader has told which broker serves a rack, since leader and replicas are as they are."""
+        """Return whether the leader said which broker serves a rack, since leader and replicas are as they are."""
         served = self.state.served.get(rack, {}).get(partition)
         return served is not None and served.view == self.state.cluster.partition(*partition)
 
