@@ -49,10 +49,8 @@ _SOURCE: Final = "samerack.kafka"
 """The property of `traffic_by_minute` that has the id of the Kafka cluster from which the stream reads."""
 _LATEST: Final = 200
 """Commits of a table that are searched for the stream's last one: maintenance adds a few for each day."""
-_NAME_THE_RIGHT_ONE: Final = (
-    "Set pipeline.checkpoint to the latest checkpoint of these tables, or start anew: with new tables "
-    "(pipeline.tables) and a new checkpoint"
-)
+_ANEW: Final = "start anew: with new tables (pipeline.tables) and a new checkpoint"
+_NAME_THE_RIGHT_ONE: Final = f"Set pipeline.checkpoint to the latest checkpoint of these tables, or {_ANEW}"
 _COMMENT: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
 _NUMBER: Final = "spark.databricks.delta.write.txnVersion"
@@ -210,8 +208,8 @@ def check_source(spark: SparkSession, settings: PipelineSettings, cluster: str) 
     if known and read_checkpoint(spark, settings) is not None:
         raise AgentError(
             f"the checkpoint at {checkpoint(settings)} has offsets of the Kafka cluster {known}, and this one is "
-            f"{cluster}: records would be lost or count twice. Name the right one in kafka.bootstrap.servers, or start "
-            "anew: with new tables (pipeline.tables) and a new checkpoint"
+            f"{cluster}: records would be lost or count twice. Name the right one in kafka.bootstrap.servers, or "
+            f"{_ANEW}"
         )
     set_property(spark, settings, "traffic_by_minute", _SOURCE, cluster)
 

@@ -145,7 +145,7 @@ class _Scenarios:
     def lead(self) -> None:
         """Add an agent that leads the group, and one that may assign unequal numbers of partitions."""
         group = self._group
-        if group.tells_rack.all() and self._plan_by_strategy(group) is not None:
+        if self._plan_by_strategy(group) is not None:
             self._by_strategy(group, self._present)
         if not self._leadable:
             return
@@ -239,7 +239,7 @@ class _Scenarios:
         """Return the agent's plan where an agent leads or could lead, else a strategy's or the group's own."""
         if self._leadable:
             return led_plan(world)
-        plan = self._plan_by_strategy(world) if world.tells_rack.all() else None
+        plan = self._plan_by_strategy(world)
         return self._own(world) if plan is None else plan
 
     def _own(self, world: GroupProblem) -> Int32Array:
@@ -256,8 +256,10 @@ class _Scenarios:
         return world.problem.owner if now is None or then is None or np.array_equal(now, then) else then
 
     def _plan_by_strategy(self, world: GroupProblem) -> Int32Array | None:
-        """Return the plan of `min_traffic` for Kafka Streams on the classic protocol; the other one ignores it."""
-        return best_plan(world.problem, self._state.kind, world.whole) if self._state.kind == STREAMS_CLASSIC else None
+        """Return the plan of `min_traffic`, for classic Kafka Streams applications whose clients all send racks."""
+        if self._state.kind != STREAMS_CLASSIC or not world.tells_rack.all():
+            return None
+        return best_plan(world.problem, self._state.kind, world.whole)
 
     def _by_strategy(self, world: GroupProblem, reference: ScenarioOutcome) -> None:
         """Add Kafka Streams with `min_traffic`, which needs the rack of every client."""

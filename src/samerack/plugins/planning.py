@@ -105,8 +105,11 @@ class Member:
         User data is in Kafka's format, so that a leader of any client can read it (KIP-54, "Proposed Changes");
         `sticky` puts its owned partitions there.
         """
-        read, user_data = frozenset(topics := tuple(topics)), None
-        owned = None if self.owned is None else from_pairs([pair for pair in to_pairs(self.owned) if pair[0] in read])
+        topics = tuple(topics)
+        owned, user_data = self.owned, None
+        if owned is not None:
+            read = frozenset(topics)
+            owned = from_pairs([pair for pair in to_pairs(owned) if pair[0] in read])
         if self.name == STICKY and owned is not None:
             user_data = encode_sticky(owned, self.generation)
         elif self.name == COOPERATIVE_STICKY:

@@ -21,7 +21,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from samerack.auth.kafka_config import over
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import EVERY, wrong_selection
-from samerack.settings.base import KafkaTexts, Names
+from samerack.settings.base import Names, Texts
 from samerack.settings.leading import ElectionSettings, LeadingSettings, PodSettings, RackSettings, SupervisorSettings
 from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
 from samerack.settings.pipeline import PipelineSettings
@@ -60,7 +60,7 @@ class Settings(BaseSettings):
         """
         super().__init__(_build_sources=(places or (InitSettingsSource(type(self), values),), values))
 
-    kafka: KafkaTexts = Field(
+    kafka: Texts = Field(
         description="Kafka settings by librdkafka's names, for both clients; `bootstrap.servers` is required. In "
         "environment variables, underscores stand for dots: `SAMERACK_KAFKA__BOOTSTRAP_SERVERS`.",
         examples=[{"bootstrap.servers": "127.0.0.1:9092"}],

@@ -120,7 +120,8 @@ def _as_text(key: str, value: object) -> str:
 
 
 _SCHEMA: Final = {"type": "object", "additionalProperties": {"type": [*SCALARS, "array"], "items": {"type": SCALARS}}}
-KafkaTexts = Annotated[dict[str, str], BeforeValidator(_texts), WithJsonSchema(_SCHEMA)]
+Texts = Annotated[dict[str, str], BeforeValidator(_texts), WithJsonSchema(_SCHEMA)]
+"""Settings of another library, Kafka's clients or Spark, by its own names."""
 
 
 def _wrong_servers(servers: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from samerack.common.errors import SettingsError
 from samerack.common.money import DECIMAL_GB, PriceTable, shipped
 from samerack.common.patterns import wrong_selection
-from samerack.settings.base import KafkaTexts, Names, Seconds, Section, check_address
+from samerack.settings.base import Names, Seconds, Section, Texts, check_address
 
 
 class ClientEndpoint(Section):
@@ -93,7 +93,7 @@ class MoneySettings(Section):
 class ClusterSettings(Section):
     """One of several clusters that an agent observes."""
 
-    kafka: KafkaTexts = Field(
+    kafka: Texts = Field(
         description="Kafka settings of this cluster, which override those of `kafka` from the same source; one of the "
         "two has `bootstrap.servers`.",
         examples=[{"bootstrap.servers": "east-1:9092"}],

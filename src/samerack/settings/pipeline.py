@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from samerack.settings.base import KafkaTexts, Names, Seconds, Section
+from samerack.settings.base import Names, Seconds, Section, Texts
 
 
 class PipelineSettings(Section):
@@ -17,7 +17,7 @@ class PipelineSettings(Section):
         description="Spark master: `local[2]`, `spark://HOST:7077`, `k8s://...`, `yarn`. Empty: that of "
         "`spark-submit`, else `local[*]`.",
     )
-    conf: KafkaTexts = Field(
+    conf: Texts = Field(
         default_factory=dict,
         description="Any Spark setting; overrides samerack's.",
         examples=[{"spark.driver.memory": "4g"}],

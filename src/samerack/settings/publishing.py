@@ -6,7 +6,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from samerack.settings.base import KafkaTexts, Names, Section, check_address
+from samerack.settings.base import Names, Section, Texts, check_address
 
 
 class WebSettings(Section):
@@ -84,7 +84,7 @@ class PublishingSettings(Section):
         description="Name of the cluster in all records, the same for all its agents. Empty: the cluster id.",
         examples=["orders-eu"],
     )
-    kafka: KafkaTexts = Field(
+    kafka: Texts = Field(
         default_factory=dict,
         description="Kafka settings for the producer only; they override those of `kafka`.",
         examples=[{"bootstrap.servers": "fleet:9092"}],

@@ -247,20 +247,17 @@ class ExactReads:
 
     def _forget_silent(self, now: float) -> None:
         """Forget the silent clients of members that are gone, and the longest silent ones beyond the bounds."""
-        kept: dict[tuple[str, str], _Client] = {}
+        silent = [(name, client) for name, client in self._clients.items() if client.is_silent(now)]
         numbers: Counter[MemberKey] = Counter()
         partitions = 0
-        for name, client in sorted(self._clients.items(), key=lambda one: one[1].heard_at, reverse=True):
-            if client.is_silent(now):
-                numbers[client.member] += 1
-                partitions += _partitions(client.counters)
-                is_bounded = numbers[client.member] <= MAX_CLIENTS and partitions <= MAX_PARTITIONS
-                if client.member not in self._members or not is_bounded:
-                    group = name[0]
-                    self._forgotten[group] = max(client.heard_at, self._forgotten.get(group, client.heard_at))
-                    continue
-            kept[name] = client
-        self._clients = kept
+        for name, client in sorted(silent, key=lambda one: one[1].heard_at, reverse=True):
+            numbers[client.member] += 1
+            partitions += _partitions(client.counters)
+            is_bounded = numbers[client.member] <= MAX_CLIENTS and partitions <= MAX_PARTITIONS
+            if client.member not in self._members or not is_bounded:
+                del self._clients[name]
+                group = name[0]
+                self._forgotten[group] = max(client.heard_at, self._forgotten.get(group, client.heard_at))
 
     def _check_may_report(self, key: MemberKey, name: tuple[str, str], counters: Counters, *, now: float) -> None:
         """Raise a StatisticsError if there are too many clients or partitions."""

@@ -163,7 +163,10 @@ def carried(before: Logs, now: Logs) -> Logs:
 
     A broker that answers late once would lose two steps of all that it leads.
     """
-    old, missing = rows_before(before, now), ~now.known(slice(None))
+    missing = ~now.known(slice(None))
+    if not missing.any():
+        return now
+    old = rows_before(before, now)
     missing &= old >= 0
     size, start, end = (
         np.where(missing, former[old] if len(former) else UNKNOWN, present)
