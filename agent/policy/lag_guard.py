@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import exp, isnan, nan
+from math import exp, inf, isnan, nan
 from statistics import median
 from typing import Final, TypeAlias
 
@@ -40,8 +40,9 @@ _LONGER: Final = 24.0
 _CATCH_UP_SECONDS: Final = 600.0
 """What waits is to be read within this time, as far as there is room."""
 _CATCHING_UP_SECONDS: Final = 3600.0
-"""A member that catches up, and needs longer than this for it while most others keep up, is too slow as well, unless
-the group was planned anew within this time: members that got what waits need time for it."""
+_LONGER_THAN_USUAL: Final = 2.0
+"""A member that needs longer than this time to catch up, and this multiple of what members usually need, is too slow as
+well, unless the group was planned anew within this time: members that got what waits need time for it."""
 _Rates: TypeAlias = Mapping[Partition, float]
 
 
@@ -171,8 +172,11 @@ class LagGuard:
             if pace.share is not None and key in loads:
                 reads = pace.share * loads[key]  # while it catches up, at least: some of its partitions may have
                 known.learned[key] = reads if pace.share < 1.0 else max(reads, known.learned.get(key, 0.0))
-        alone = 2 * len(slow) <= len(loads) and now - known.planned_at >= _CATCHING_UP_SECONDS
-        late = {key: pace for key, pace in slow.items() if _is_late(pace, rules, alone=alone)}
+        long = inf
+        if slow and now - known.planned_at >= _CATCHING_UP_SECONDS:  # members that got what waits need time for it
+            usual = median(_to_catch_up(slow[key]) if key in slow else 0.0 for key in ids)
+            long = max(_CATCHING_UP_SECONDS, _LONGER_THAN_USUAL * usual)
+        late = {key: pace for key, pace in slow.items() if _is_late(pace, rules, long=long)}
         known.learned |= {key: (pace.share or 1.0) * loads[key] for key, pace in late.items() if key in loads}
         known.strongest = max(known.learned.values(), default=known.strongest)
         if len(loads) < len(sums):  # without all loads nothing can be planned
@@ -180,7 +184,7 @@ class LagGuard:
         known.growing = _growing(late) if late else None
         if late:
             rates = group.record_rates if by_records else group.long_run_rates
-            waiting = {one.partition: pace.lag_seconds for key, pace in late.items() for one in owned[ids[key]]}
+            waiting = {one.partition: pace.lag_seconds for key, pace in slow.items() for one in owned[ids[key]]}
             _plan_anew(known, rates, waiting, keep_seconds=rules.keep_seconds, now=now)
         if any(pace.lag_seconds > rules.max_seconds / 2 for pace in slow.values()):
             known.quiet_since = None
@@ -192,13 +196,19 @@ class LagGuard:
             known.learned.clear()
 
 
-def _is_late(pace: Pace, rules: LagRules, *, alone: bool) -> bool:
-    """Return whether a member's lag is beyond the limit and grows, or stays there though most members keep up."""
+def _is_late(pace: Pace, rules: LagRules, *, long: float) -> bool:
+    """Return whether a member's lag is beyond the limit and grows, or needs longer than `long` to be read."""
     if pace.share is None or not 0 < rules.max_seconds < pace.lag_seconds:
         return False
     gains = pace.share - 1.0
     left = pace.lag_seconds - gains * pace.ago_seconds
-    return (pace.grows and gains < 0) or (alone and left > max(rules.max_seconds, gains * _CATCHING_UP_SECONDS))
+    return (pace.grows and gains < 0) or (left > rules.max_seconds and _to_catch_up(pace) > long)
+
+
+def _to_catch_up(pace: Pace) -> float:
+    """Return the seconds in which a member that is behind will have caught up; infinite if that is not known."""
+    gains = 0.0 if pace.share is None else pace.share - 1.0
+    return pace.lag_seconds / gains - pace.ago_seconds if gains > 0 else inf
 
 
 def _growing(late: Mapping[str, Pace]) -> GrowingLag:

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from samerack.agent.policy import Action, GroupCondition, PolicyState, decide, fresh
+from samerack.agent.policy import Action, GroupCondition, PolicyState, Reason, decide, fresh
 from samerack.agent.policy.lag_guard import LagGuard
 from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array
 from samerack.cluster.racks import MemberRack
@@ -101,6 +101,7 @@ class DayResult:
         least: what would be if the strength of all members, and the highest load of the day, were always known.
         read: what is written.
         rebalances: when the agent triggered one, and why.
+        over_budget: whether another was refused, as the day's budget was spent.
     """
 
     allowed: float = 0.0
@@ -109,6 +110,7 @@ class DayResult:
     least: float = 0.0
     read: float = 0.0
     rebalances: list[tuple[float, str]] = field(default_factory=list)
+    over_budget: bool = False
 
 
 class _Day:
@@ -224,6 +226,7 @@ class _Day:
             )
         condition = replace(self._condition, growing=self._guard.growing("g"))
         self._policy, decision = decide(self._policy, condition, self.now, self.now, PolicyRules())
+        seen.over_budget |= decision.reason is Reason.OUT_OF_BUDGET
         if decision.action is Action.REBALANCE:
             seen.rebalances.append((self.now, decision.reason.value))
             moved = self._plan.final != self.owner

@@ -125,6 +125,13 @@ def test_nothing_is_known_of_unknown_loads() -> None:
     assert case.passes(5.0, {"m1": _LATE}, rates=(100.0, 100.0, None)) is case.base
 
 
+def test_a_group_without_members_has_no_lag() -> None:
+    """Nothing is learned while nobody reads."""
+    case = _Guarded()
+    assert case.passes(rates=()) is case.base
+    assert case.guard.growing("orders-eu") is None
+
+
 def test_by_default_plans_stay_as_they_are() -> None:
     """Without a limit the guard learns, and changes nothing; it never does in groups that the agent does not lead."""
     case = _Guarded(limit=0.0)
@@ -172,6 +179,25 @@ def test_who_needs_too_long_to_catch_up_reads_no_more_than_that() -> None:
         known = case.passes(3600.0, paces)
         assert known is not None
         assert known.capacities["m1"] == pytest.approx(capacity)
+
+
+@pytest.mark.parametrize(("share", "late"), [(1.15, ()), (1.1, ("m1",)), (1.0, ("m1",))])
+def test_after_a_stop_of_all_who_needs_much_longer_than_the_others_is_too_slow(
+    share: float, late: tuple[str, ...]
+) -> None:
+    """Others need four hours, which are as long as what comes lets them have; twice that may be too long.
+
+    What waits for the others is to be read as well.
+    """
+    case = _Guarded()
+    case.passes()
+    stopped = Pace(lag_seconds=3600.0, grows=False, share=1.25)
+    known = case.passes(5.0, {"m0": stopped, "m1": replace(stopped, share=share), "m2": stopped})
+    growing = case.guard.growing("orders-eu")
+    assert (growing.members if growing else ()) == late
+    if late:
+        assert known is not None
+        assert len(set(known.loads["t"])) == 1
 
 
 def test_who_got_what_waits_has_an_hour_for_it() -> None:
@@ -244,7 +270,8 @@ def test_the_last_rebalance_of_a_day_is_for_lag_that_grows() -> None:
 
 
 def _check(seen: DayResult, *, even: bool, part: float) -> None:
-    assert seen.late <= part * seen.allowed
+    """Check that lag was within the limit, unless more went wrong than the day's rebalances can mend."""
+    assert seen.late <= part * seen.allowed or seen.over_budget
     assert len(seen.rebalances) <= (0 if even else 4)
 
 
@@ -262,14 +289,19 @@ def test_no_member_stays_behind(seed: int) -> None:
 def test_no_member_stays_behind_in_random_worlds(part: int) -> None:
     """Commits every ten minutes show a slow member after two of them; over all worlds 99 % of the time hold too.
 
+    In one world of a part at most the members may be behind longer since the day's rebalances are spent.
+
     What crosses racks is within 5 % of what would if all that happens were known before.
     """
     late = allowed = across = least = 0.0
+    over = 0
     for seed in range(100 + 20 * part, 100 + 20 * part + effort.of(20, minimum=2)):
         world = drawn(seed)
         seen = live_through(world)
         _check(seen, even=world.is_even, part=0.03)
+        over += seen.late > 0.03 * seen.allowed
         late, allowed = late + seen.late, allowed + seen.allowed
         across, least = across + seen.across, least + seen.least
+    assert over <= 1
     assert late <= 0.01 * allowed
     assert across <= 1.05 * least
