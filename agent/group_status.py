@@ -81,7 +81,7 @@ class StatusBoard(Collector):
         """Change the agent's role in a group at once, not with the next poll of the group: there may be none."""
         with self._lock:
             status = self._statuses.get(group, GroupStatus(group=group))
-            if role == STANDBY:  # the active agent reports the group's state
+            if role in (STANDBY, OUTSIDE):  # another agent reports the group's state, or the next poll does
                 status = GroupStatus(group=group)
             first = status.first_in_order and role in INSIDE
             if role != LEADING:

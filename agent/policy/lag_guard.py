@@ -145,8 +145,15 @@ class LagGuard:
         return known.strongest or None
 
     def take(self, published: Published) -> None:
-        """Take what was measured; `published` is a snapshot of all groups."""
+        """Take what was measured; `published` is a snapshot of all groups.
+
+        While nothing is measured no lag is known to grow, and plans stay as they are.
+        """
         now, groups = self._clock(), published.snapshot.groups
+        if not published.snapshot.cycle:
+            for known in self._groups.values():
+                known.growing = None
+            return
         for gone in self._groups.keys() - {one.group for one in groups}:
             del self._groups[gone]
         for one in groups:

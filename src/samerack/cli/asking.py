@@ -100,13 +100,15 @@ def figures(where: AgentPlace, *, window: float, measure: bool, bill: bool) -> t
     `bill` says whether a measurement is to have replication and producers.
 
     Raises:
-        AgentError: Neither an agent nor a broker answers.
+        AgentError: Neither an agent nor a broker answers, or the agent measures nothing now.
         SettingsError: No agent runs, and no cluster is named.
     """
     answer = None if measure else _asked(where, "/v1/traffic")
     if answer is not None:
         decoded = report.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
+            if not decoded.cycle:
+                raise _unmeasured(where)
             return decoded, _origin(where)
     with _measuring(where, window, replication=bill) as measuring:
         measuring.measure()
@@ -117,7 +119,7 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
     """Return what is wrong, and where that is from.
 
     Raises:
-        AgentError: As `figures`, or the agent has not seen the cluster yet.
+        AgentError: As `figures`.
         SettingsError: As `figures`.
     """
     answer = None if measure else _asked(where, "/v1/findings")
@@ -125,10 +127,7 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
         decoded = findings.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
             if not decoded.brokers and not decoded.findings:  # which would look like a sound cluster
-                raise AgentError(
-                    f"the agent at {where.url} has not measured the cluster yet; {command('health', '--ready')} shows "
-                    "whether it reaches the brokers, and --measure with --bootstrap-servers works without it"
-                )
+                raise _unmeasured(where)
             return decoded, _origin(where)
     with _measuring(where, window) as measuring:
         measuring.measure()
@@ -222,6 +221,13 @@ def agent_says(settings: Settings, group: str) -> Mapping[str, Any]:
 
 def _asked(where: AgentPlace, path: str, *, may_be_missing: bool = False) -> bytes | None:
     return ask(where.url, path, may_be_missing=may_be_missing) if where.settings.web.port else None
+
+
+def _unmeasured(where: AgentPlace) -> AgentError:
+    return AgentError(
+        f"the agent at {where.url} measures nothing now: it has just started, stands by for another agent, or reaches "
+        f"no broker, which {command('health', '--ready')} shows; --measure with --bootstrap-servers works without it"
+    )
 
 
 def _same_cluster(where: AgentPlace, bootstrap: str) -> bool:

@@ -38,6 +38,9 @@ _SHARE_OF_TIME: Final = 3
 """A poll may take a third of the time at most."""
 _SHARE_OF_HASTE: Final = 10
 """While groups are found every second, each is a new tenure: polls that these hasten take a tenth of the time."""
+_STALE_SECONDS: Final = 30.0
+_STALE_POLLS: Final = 2
+"""Figures are shown for this time, and this number of polls, after brokers have stopped answering."""
 
 RackAware = Callable[[], bool | None]
 """Whether the brokers serve from the reader's rack; None where not asked yet; AgentError says why it is not known."""
@@ -86,6 +89,7 @@ class TrafficWatch(Service):
             leadership=self._leadership,
         )
         self._min_pause = 0.0
+        self._measured_at: float | None = None
         self._held: AbstractSet[object] = frozenset()
         self._leadership.listen(self._elected)
         self._last_reported: frozenset[Gap] = frozenset()
@@ -112,7 +116,8 @@ class TrafficWatch(Service):
             self._cycle.rest()
             return threading.TIMEOUT_MAX
         self.poll()
-        took = time.monotonic() - started
+        self._measured_at = time.monotonic()
+        took = self._measured_at - started
         pause = max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
         self._min_pause = min(pause, took * (_SHARE_OF_HASTE - 1))
         return pause
@@ -123,8 +128,12 @@ class TrafficWatch(Service):
         super().rest(seconds - self._min_pause)
 
     def failed(self, error: Exception) -> None:
-        """Count a failed poll."""
+        """Count a failed poll, and show nothing any more when all have failed for some time."""
         self._metrics.failed(Family.METADATA if isinstance(error, AgentError) else None)
+        stale = max(_STALE_SECONDS, _STALE_POLLS * self._settings.poll_seconds)
+        if self._measured_at is not None and time.monotonic() - self._measured_at > stale:
+            self._measured_at = None
+            self._board.clear()
 
     def ended(self) -> None:
         """Disconnect."""

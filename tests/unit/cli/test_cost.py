@@ -260,7 +260,13 @@ def test_a_sound_verdict_is_exit_code_0_and_none_is_no_all_clear() -> None:
         code, out, _ = run(port, "verify")
     assert (code, out.startswith("0 findings that cost money, 0 other")) == (0, True)
     assert "across racks: unknown" in out
+
+
+@pytest.mark.parametrize("command", [("verify",), ("cost",), ("cost", "orders")])
+def test_an_agent_that_measures_nothing_says_so(command: tuple[str, ...]) -> None:
+    """One that has just started, or stands by, said that there is no group, and showed a table without rows."""
     with served(reports()) as port:
-        code, out, err = run(port, "verify")
-    assert (code, out) == (3, "")
-    assert "has not measured the cluster yet" in err
+        code, out, err = run(port, *command)
+    assert out == ""
+    assert code == (3 if command == ("verify",) else 1)
+    assert "measures nothing now" in err

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry
 
+from samerack.common.errors import AgentError
 from samerack.election.leadership_state import EVERYTHING, NOTHING, LeadershipState, Tenures
 from samerack.settings.loading import load
 from samerack.traffic import watch as watch_module
@@ -58,6 +59,26 @@ def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert board.latest().cycle == 0
     with pytest.raises(MeasuredElsewhereError, match="does not measure group 'g'"):
         watch.post("g", b"{}")
+    watch.close()
+
+
+def test_what_was_measured_is_not_shown_for_ever_when_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For half a minute it may be a broker's restart; then lag and cost were those of two hours ago, as if current."""
+    settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
+    board = TrafficBoard()
+    watch = TrafficWatch(settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=lambda: True)
+    clock = [0.0]
+    monkeypatch.setattr(watch_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(watch, "poll", lambda: board.publish(TrafficSnapshot(cycle=1), []))
+    watch.failed(AgentError("no broker answers"))
+    watch.turn()
+    cycles = []
+    for clock[0] in (10.0, 29.0, 31.0):
+        watch.failed(AgentError("no broker answers"))
+        cycles.append(board.latest().cycle)
+    assert cycles == [1, 1, 0]
+    watch.turn()
+    assert board.latest().cycle == 1
     watch.close()
 
 

@@ -206,7 +206,7 @@ class _Day:
             partitions=rows,
             paces=self._paces.measured("g", rows, now=self.now, poll_seconds=POLL),
         )
-        self._guard.take(Published(snapshot=TrafficSnapshot(groups=(group,)), totals=MappingProxyType({})))
+        self._guard.take(Published(snapshot=TrafficSnapshot(cycle=1, groups=(group,)), totals=MappingProxyType({})))
 
     def lead(self, seen: DayResult) -> None:
         """Decide, and rebalance where that is decided."""

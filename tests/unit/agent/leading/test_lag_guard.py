@@ -78,7 +78,7 @@ class _Guarded:
             paces=paces or {},
             record_rates={one.partition: records for one in partitions} if records else {},
         )
-        self.guard.take(Published(snapshot=TrafficSnapshot(groups=(group,)), totals=MappingProxyType({})))
+        self.guard.take(Published(snapshot=TrafficSnapshot(cycle=1, groups=(group,)), totals=MappingProxyType({})))
         return self.guard.weights("orders-eu")
 
 
@@ -129,6 +129,16 @@ def test_a_group_without_members_has_no_lag() -> None:
     """Nothing is learned while nobody reads."""
     case = _Guarded()
     assert case.passes(rates=()) is case.base
+    assert case.guard.growing("orders-eu") is None
+
+
+def test_an_outage_of_the_brokers_changes_no_plan() -> None:
+    """Nothing is measured then; the group would be planned by racks alone when they answer again."""
+    case = _Guarded()
+    case.passes()
+    known = case.passes(5.0, {"m1": _LATE})
+    case.guard.take(Published(snapshot=TrafficSnapshot(), totals=MappingProxyType({})))
+    assert case.guard.weights("orders-eu") is known
     assert case.guard.growing("orders-eu") is None
 
 
