@@ -259,7 +259,7 @@ def test_each_alert_has_its_runbook_and_is_tested() -> None:
     """The sections are the alerts, each alert's link leads to its own, and promtool has it firing and not firing."""
     assert re.findall(r"^## (\w+)$", _text("docs/alerts.md"), re.MULTILINE) == [rule["alert"] for rule in _ALERTS]
     cases = yaml.safe_load(_text("helm/alerts_test.yaml"))["tests"]
-    tested = [case for test in cases for case in test["alert_rule_test"]]
+    tested = [case for test in cases for case in test.get("alert_rule_test", ())]
     for rule in _ALERTS:
         name = rule["alert"]
         assert rule["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
@@ -284,6 +284,17 @@ def test_nothing_is_compared_or_summed_across_clusters() -> None:
     for expression in targets:
         metrics = re.findall(r"samerack_\w+\{?[^,}]*", expression)
         assert all('{cluster=~"$cluster"' in metric for metric in metrics), expression
+
+
+def test_the_expressions_that_promtool_tests_are_those_of_the_dashboard() -> None:
+    """Those whose value is less obvious than their text."""
+    cases = yaml.safe_load(_text("helm/alerts_test.yaml"))["tests"]
+    tested = {case["expr"] for test in cases for case in test.get("promql_expr_test", ())}
+    shown = " ".join(target["expr"] for panel in _PANELS["panels"] for target in panel["targets"])
+    for variable, value in (("$cluster", ".*"), ("$group", ".*"), ("$__rate_interval", "5m")):
+        shown = shown.replace(variable, value)
+    assert len(tested) == 3
+    assert [expression for expression in tested if expression not in shown] == []
 
 
 def test_ratios_of_two_clusters_are_never_mixed() -> None:
