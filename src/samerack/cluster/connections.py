@@ -58,6 +58,8 @@ _MAX_IN_FLIGHT: Final = 100_000
 """The members of a thousand groups share a connection; with the library's limit of five, a sixth request fails."""
 _SPREAD: Final = 0.2
 """Pauses vary by this share, so that clients that lost a broker together do not return together."""
+_LARGEST_ANSWER_BYTES: Final = 100_000_000
+"""The library accepts a million by default; a leader gets the subscriptions of all members in one answer."""
 _SOCKET_OPTIONS: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
 
 
@@ -81,7 +83,7 @@ class _Trouble:
 
 
 class _Connection(KafkaConnection):  # type: ignore[misc]  # the library is untyped
-    """A connection that reports the error with which it is closed.
+    """A connection that reports the error with which it is closed, and goes on when a broker throttles it.
 
     A broker that refuses sends the reason and closes: if the library handles the end before the reason, it treats it
     as a lost connection, and passes the reason only to `close`.
@@ -90,6 +92,12 @@ class _Connection(KafkaConnection):  # type: ignore[misc]  # the library is unty
     def __init__(self, net: Any, report: Callable[[BaseException], None], **options: Any) -> None:
         super().__init__(net, **options)
         self.report = report
+
+    def pause(self, reason: str) -> None:
+        # A broker that throttles a connection reads on by itself when the time is over (KIP-219). The library would
+        # refuse all requests until then: the group would wait for a SyncGroup that is never sent.
+        if reason != "throttle":
+            super().pause(reason)
 
     def close(self, error: BaseException | None = None) -> None:
         try:
@@ -104,7 +112,11 @@ class Connections:
 
     def __init__(self, net: Any, **config: Any) -> None:
         """Prepare with kafka-python's settings; nothing is connected before `begin` or `send`."""
-        self.config = {**config, "max_in_flight_requests_per_connection": _MAX_IN_FLIGHT}
+        self.config = {
+            "receive_message_max_bytes": _LARGEST_ANSWER_BYTES,
+            **config,
+            "max_in_flight_requests_per_connection": _MAX_IN_FLIGHT,
+        }
         self.last_failure: BaseException | None = None
         self.any_outcome = threading.Event()
         """Set once a connection has failed, or the client is ready."""

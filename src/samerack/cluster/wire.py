@@ -84,8 +84,6 @@ Item = TypeVar("Item")
 
 ANY_BROKER: Final = -1
 ANSWER_SECONDS: Final = 10.0
-_LARGEST_ANSWER_BYTES: Final = 100_000_000
-"""kafka-python accepts one million by default; a poll of many thousand partitions is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +149,8 @@ class Wire:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Prepare with kafka-python's settings (`auth.kafka_config.for_kafka_python`); the first request connects."""
-        self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
-        self._client = SharedClient(self._config)
+        self._config = config
+        self._client = SharedClient(config)
 
     def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
         """Ask all; return the answers in the order of the questions, failures among them.

@@ -122,8 +122,6 @@ _MIN_SECONDS: Final = 2.0
 _MAX_SECONDS: Final = 20.0
 _AGENTS_PER_SECOND: Final = 250
 """The more agents there are, the less often all are read: about this many of them per second."""
-_LARGEST_ANSWER_BYTES: Final = 100_000_000
-"""kafka-python accepts one million by default; ten thousand agents at one broker are larger."""
 
 
 class RegistryReader(Service):
@@ -161,8 +159,7 @@ class RegistryReader(Service):
     def turn(self) -> float:
         """Read while this agent is active for something; then wait until it is."""
         if self._reading.is_set():
-            largest = {"receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
-            client = connect({**for_kafka_python(self._settings.kafka), **largest})
+            client = connect(for_kafka_python(self._settings.kafka))
             try:
                 asker = GroupAsker(client)
                 while self._reading.is_set() and not self._stopping.is_set():

@@ -14,6 +14,8 @@ from samerack.agent.leading.membership import Membership
 from samerack.cluster import client as client_module
 from samerack.cluster.client import ClusterClient, SharedClient, connect
 from samerack.common.errors import AgentError
+from samerack.protocol.consumer import encode_subscription
+from samerack.protocol.values import Subscription
 from samerack.settings.leading import LeadingSettings
 from tests.unit.cluster.scripted_broker import ScriptedBroker, no_errors
 from tests.unit.waiting import LONGEST_SECONDS, until
@@ -53,6 +55,58 @@ def test_a_parked_join_keeps_no_other_member_waiting(broker: ScriptedBroker, cli
     assert second.join(LONGEST_SECONDS)
     for one in (first, second):
         one.leave()
+        one.close()
+
+
+class _LedByTheAgent(ScriptedBroker):
+    """A coordinator that makes who joins the leader, of members with many topics, and throttles its client."""
+
+    consumers = 0
+    throttle_ms = 0
+
+    def _joingroup(self, answer: Any, request: Any, code: int) -> Any:
+        made = super()._joingroup(answer, request, code)
+        made.throttle_time_ms = self.throttle_ms
+        if not made.error_code:
+            topics = tuple(f"payments.events.topic-{number:04}" for number in range(100))
+            reads = encode_subscription(Subscription(version=1, topics=topics))
+            made.leader = made.member_id
+            every = {made.member_id: b"", **{f"consumer-{number}": reads for number in range(self.consumers)}}
+            made.members = [
+                answer.JoinGroupResponseMember(member_id=name, group_instance_id=None, metadata=content)
+                for name, content in every.items()
+            ]
+        return made
+
+    def _describegroups(self, answer: Any, request: Any, code: int) -> Any:
+        made = super()._describegroups(answer, request, code)
+        made.throttle_time_ms = self.throttle_ms
+        return made
+
+    def _apiversions(self, answer: Any, request: Any, code: int) -> Any:
+        made = super()._apiversions(answer, request, code)
+        made.api_keys.append(answer.ApiVersion(api_key=1, min_version=4, max_version=12))  # a broker since 2.0
+        return made
+
+
+@pytest.mark.parametrize(("throttle_ms", "consumers"), [(200, 1), (0, 500)], ids=["a quota", "a large group"])
+def test_a_leader_sends_its_plan_whatever_the_answer_to_its_join_is_like(throttle_ms: int, consumers: int) -> None:
+    """Else all members wait for it: the library refuses requests while a broker throttles, and answers above 1 MB."""
+    broker = _LedByTheAgent()
+    broker.throttle_ms, broker.consumers = throttle_ms, consumers
+    client = connect({"bootstrap_servers": broker.address})
+    planned: list[int] = []
+
+    def plan(joined: Any) -> dict[str, bytes]:
+        planned.append(len(joined.members))
+        return {}
+
+    member = _member(client, "a", assign=plan)
+    assert member.join(LONGEST_SECONDS)
+    assert planned == [1 + consumers]
+    assert [broker.count(api) for api in ("JoinGroup", "SyncGroup")] == [1, 1]
+    assert [member.describe().name for _ in range(3)] == ["orders"] * 3
+    for one in (member, client, broker):
         one.close()
 
 
