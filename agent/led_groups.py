@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -146,6 +146,16 @@ class LedGroups(Mapping[str, GroupLeader]):
     def __len__(self) -> int:
         """Return how many they are."""
         return len(self._leaders)
+
+    # one that is dropped while somebody reads has a key there and no value; the dict is replaced as a whole
+
+    def values(self) -> ValuesView[GroupLeader]:
+        """Return the leaders as they are now."""
+        return self._leaders.values()
+
+    def items(self) -> ItemsView[str, GroupLeader]:
+        """Return the groups and their leaders as they are now."""
+        return self._leaders.items()
 
     def add(self, group: str, *, empty_at: float | None = None) -> None:
         """Lead a group from now on, or from `start` on; it certainly had no members at `empty_at`, if that is known."""

@@ -154,6 +154,18 @@ def test_what_is_waited_for_is_noted() -> None:
     }
 
 
+def test_a_group_that_is_dropped_ends_no_thread_that_reads_all() -> None:
+    """The lifeline does so five times a second, and its end is that of the whole worker."""
+    led = Found().led
+    for group in ("orders", "payments"):
+        led.add(group)
+    values, items = iter(led.values()), iter(led.items())
+    next(values), next(items)
+    led.drop("payments", seconds=0.0)
+    assert [len(list(one)) for one in (values, items)] == [1, 1]
+    assert list(led) == ["orders"]
+
+
 def test_a_dropped_group_is_in_no_metric() -> None:
     """Else its counters would be scraped for ever."""
     metrics = Metrics()
