@@ -132,6 +132,7 @@ def totals(rows: Iterable[ClusterRow]) -> dict[str, Any]:
     return {
         "rate": sum(rate for rate, _ in known) if known else None,
         "dollars_per_month": sum(dollars for _, dollars in known) if known else None,
+        "is_lower_bound": any(one.report.totals.is_lower_bound for one in rows if one.name not in without),
         "unknown_rate": sum(one.report.unknown_bytes_per_second or 0.0 for one in rows) or None,
         "without": without,
     }
@@ -161,7 +162,7 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
             request,
             report=rows[0].report,
             clusters=rows,
-            headline=headline(dollars=sums["dollars_per_month"]),
+            headline=headline(dollars=sums["dollars_per_month"], is_lower_bound=sums["is_lower_bound"]),
             totals=sums,
             groups=groups_table(
                 [

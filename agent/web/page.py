@@ -27,7 +27,7 @@ from samerack.common.money import per_month
 from samerack.events.event import duration
 from samerack.reporting.bill import missing
 from samerack.reporting.group_lag import group_lag
-from samerack.reporting.report import PairCost, Report
+from samerack.reporting.report import PairCost, Report, monthly_cost
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.wanted import MembersWanted
 
@@ -108,7 +108,8 @@ def environment() -> Environment:
     made.filters.update(
         rate=words.rate, when=words.when, known=words.count, age=words.age, per_month=per_month, short_id=words.short_id
     )
-    made.filters.update(monthly=words.monthly, duration=duration)
+    made.filters.update(monthly=words.monthly, monthly_cost=monthly_cost, duration=duration)
+    made.filters["at_least"] = lambda amount, unknown: words.at_least(amount, is_lower_bound=bool(unknown))
     made.filters["waits"] = lambda name: WAITS.get(name, name)
     made.filters["or_unknown"] = lambda name: words.UNKNOWN if name is None else name
     made.filters["link"] = group_address

@@ -32,6 +32,7 @@ from samerack.reporting.report import (
     PairCost,
     Report,
     ServerAssignment,
+    monthly_cost,
     monthly_sum,
     not_in_sums,
     sums_in_words,
@@ -114,14 +115,6 @@ def only(report: Report, group: str) -> Report:
 
 _OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag"})
 """The columns that are left out where no group has a figure; what is read across racks may be unknown, but is there."""
-
-
-def monthly_cost(group: GroupCost) -> str:
-    """Return what a group costs a month; a guess where no rack is known."""
-    known, guessed = group.dollars_per_month, group.guessed_dollars_per_month
-    if known is None and guessed is not None:
-        return words.estimate(guessed, guessed=True)
-    return words.at_least(words.money(known), is_lower_bound=bool(group.unknown_bytes))
 
 
 def _across(crossing: int | None, unknown: int | None) -> str:
@@ -221,8 +214,8 @@ def _show_group(console: Console, group: GroupCost, window: float) -> None:
         topics.add_row(
             words.plain(topic.topic),
             words.size(topic.wire_bytes),
-            words.size(topic.cross_rack_bytes),
-            words.money(per_month(topic.dollars, window)),
+            _across(topic.cross_rack_bytes, topic.unknown_bytes),
+            words.at_least(words.money(per_month(topic.dollars, window)), is_lower_bound=bool(topic.unknown_bytes)),
             words.count(topic.lag_records, topic.lag_unknown_partitions),
             words.age(topic.lag_seconds, topic.lag_seconds_unknown_partitions),
         )

@@ -227,6 +227,7 @@ def _topics(group: GroupTraffic, prices: PriceTable, *, is_measured: bool) -> tu
             wire_bytes=one.wire_bytes if is_measured else None,
             cross_rack_bytes=one.known_crossing if is_measured else None,
             dollars=_dollars(one if is_measured else None, prices),
+            unknown_bytes=one.unknown if is_measured else None,
             **asdict(lag_of_topic(group, topic)),
         )
         for topic, one in sorted(sums.items(), key=lambda entry: (-entry[1].crossing, entry[0]))

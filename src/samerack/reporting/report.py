@@ -36,12 +36,14 @@ class TopicCost(Lag):
     Attributes:
         wire_bytes: bytes read in the window.
         cross_rack_bytes: those from another rack.
+        unknown_bytes: those with an unknown rack on either side, which are in neither the former nor the dollars.
     """
 
     topic: str
     wire_bytes: int | None
     cross_rack_bytes: int | None
     dollars: float | None
+    unknown_bytes: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,14 @@ class Totals(CostSums):
     wire_bytes: int | None
     cross_rack_bytes: int | None
     share: float | None
+
+
+def monthly_cost(group: GroupCost) -> str:
+    """Return what a group costs a month; a guess where no rack is known."""
+    known, guessed = group.dollars_per_month, group.guessed_dollars_per_month
+    if known is None and guessed is not None:
+        return words.estimate(guessed, guessed=True)
+    return words.at_least(words.money(known), is_lower_bound=bool(group.unknown_bytes))
 
 
 def monthly_sum(sums: CostSums) -> str:

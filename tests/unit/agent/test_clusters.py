@@ -50,6 +50,9 @@ def test_one_page_has_all_clusters_and_what_is_not_known(agent: Agent) -> None:
     assert "Without west, for which this is unknown." in shown
     west = shown[shown.index("west west:9092") :]
     assert re.match(r"west west:9092 no traffic: its thread has ended; .*? - - - - - -", west)
+    east = shown[shown.index("east east:9092") : shown.index("west west:9092")]
+    assert east.count("at least ") == 2, "not all of its bytes have racks that are known"
+    assert shown[: shown.index("east east:9092")].count("at least ") == 2
     assert '<a href="clusters/east/group?name=orders">orders</a>' in page
 
 

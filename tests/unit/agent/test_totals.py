@@ -138,6 +138,28 @@ def test_every_total_is_the_same_to_the_cent(shown: Shown) -> None:
     assert sum(spent.values()) * per_month == pytest.approx(totals["dollars_per_month"], abs=CENT)
 
 
+_PARTLY: Final = group(
+    "orders",
+    members={"m1": A, "m2": None},
+    flows=[flow(A, B, MB), flow("", B, 9 * MB)],
+    made=problem(IN_EACH, {"m1": A, "m2": None}, RANGE),
+)
+"""A group of which a tenth is known to cross racks, and the rest is not known."""
+
+
+@pytest.mark.parametrize("shown", [snapshot(_PARTLY)], indirect=True)
+def test_an_amount_beside_something_unknown_is_a_lower_bound_everywhere(shown: Shown) -> None:
+    """A row of a group or topic showed it as the whole, beside a headline that says at least."""
+    (one,) = shown.json("/v1/traffic")["groups"]
+    least = f"at least {words.money(one['dollars_per_month'])}"
+    index, page, cost = shown.page(), shown.page("/group?name=orders"), shown.command("cost", "orders")
+    assert index.count(least) == 2, "headline and row of the group"
+    assert page.count(least) == 2, "headline and row of the topic"
+    assert cost.count(least) == 2, "sentence and row of the topic"
+    assert "at least 1 MB" in page
+    assert "at least 1 MB" in cost
+
+
 @pytest.mark.parametrize("shown", [snapshot(bare())], indirect=True)
 def test_what_is_unknown_is_unknown_everywhere(shown: Shown) -> None:
     """Of a group without racks no total is 0; what it may cost is a guess, and named as one."""
