@@ -113,6 +113,11 @@ def mechanism(kafka: Mapping[str, str]) -> str:
     return given[-1] if given else ""
 
 
+def other_names(kafka: Mapping[str, str]) -> frozenset[str]:
+    """Return the other names of what these settings set: in weaker settings, keys with these names do not count."""
+    return frozenset() if kafka.keys().isdisjoint(MECHANISM_KEYS) else frozenset(MECHANISM_KEYS) - kafka.keys()
+
+
 def of_cloud(kafka: Mapping[str, str]) -> bool:
     """Return whether tokens are those of a cloud identity; then both clients use the same token provider."""
     chosen = mechanism(kafka)

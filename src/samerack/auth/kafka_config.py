@@ -206,7 +206,7 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
 
 def over(common: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Return common settings with own ones over them, without common ones that an own protocol has no use for."""
-    unused = _unused(common, own[_PROTOCOL]) if _PROTOCOL in own else ()
+    unused = {*(_unused(common, own[_PROTOCOL]) if _PROTOCOL in own else ()), *identities.other_names(own)}
     return {**{key: text for key, text in common.items() if key not in unused}, **own}
 
 

@@ -155,9 +155,10 @@ def _cause(server: str, config: Mapping[str, Any]) -> tuple[str, bool]:
     A server that only was silent may answer the next time.
     """
     server = server.strip()
-    host, _, port = server.rpartition(":")
+    address = server.rpartition("://")[2]  # the clients ignore a protocol before it
+    host, _, port = address.rpartition(":")
     has_port = bool(host) and port.isdigit()
-    host, number = (host, int(port)) if has_port else (server, _PORT)
+    host, number = (host, int(port)) if has_port else (address, _PORT)
     host = host.strip("[]")  # of an address
     name = server if has_port else f"{server} (no port given, {number} was tried)"
     protocol = str(config.get("security_protocol") or "PLAINTEXT")

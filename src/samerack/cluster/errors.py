@@ -97,6 +97,15 @@ def cure_of(error: BaseException, permission: str) -> str:
     return permission if kind is ErrorKind.NOT_ALLOWED else _CURES.get(kind, "")
 
 
+def permission_to_describe(error: BaseException, permission: str) -> str:
+    """Return the permission that describing groups lacks: this one, unless the error names the groups' topics.
+
+    Brokers describe a group that is not classic only to a client that may describe all topics of its members.
+    """
+    is_about_topics = isinstance(error, kafka_errors.TopicAuthorizationFailedError)
+    return "allow DESCRIBE on all of the group's topics" if is_about_topics else permission
+
+
 def error_class(error: Exception) -> type[AgentError]:
     """Return the class of the agent's error for a failed request: callers react by class."""
     if isinstance(error, COORDINATOR_MOVES):

@@ -20,11 +20,10 @@ from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.broker_configs import ASSIGNORS_KEY, BROKER, MAX_SIZE_KEY, describe_configs
 from samerack.cluster.errors import error_class, error_text
 from samerack.cluster.group import view_group
-from samerack.cluster.group_questions import Coordinators, describe_groups
+from samerack.cluster.group_questions import Coordinators, describe_groups, group_error
 from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
 from samerack.cluster.versions import release_of, versions_question
 from samerack.cluster.wire import Answer, Question, Wire
-from samerack.common.errors import AgentError
 
 POLICY_KEY: Final = "group.consumer.migration.policy"
 PROTOCOLS_KEY: Final = "group.coordinator.rebalance.protocols"
@@ -135,7 +134,7 @@ def ask_members(wire: Wire, group: str) -> GroupProtocols:
     unfound = coordinators.find([group], REQUEST_SECONDS)
     for error in (unfound.failure, *(error() for error in unfound.errors.values())):
         if error is not None:
-            raise _failed(group, error) from error
+            raise group_error(group, error) from error
     broker = coordinators.of([group])[group]
     versions, described = map(
         _response,
@@ -147,10 +146,10 @@ def ask_members(wire: Wire, group: str) -> GroupProtocols:
         if not (code := int(managed.error_code.value)):
             return GroupProtocols(kind="consumer", state=managed.group_state, members=_managed(managed.members))
         if code != kafka_errors.GroupIdNotFoundError.errno:
-            raise _failed(group, kafka_errors.for_code(code)())
+            raise group_error(group, kafka_errors.for_code(code)())
     (classic,) = described.groups
     if classic.error_code:
-        raise _failed(group, kafka_errors.for_code(classic.error_code)())
+        raise group_error(group, kafka_errors.for_code(classic.error_code)())
     view = view_group(classic)
     return GroupProtocols(
         kind="" if view.state == _DEAD else "classic",
@@ -167,11 +166,6 @@ def ask_members(wire: Wire, group: str) -> GroupProtocols:
             for one in view.members
         ),
     )
-
-
-def _failed(group: str, error: Exception) -> AgentError:
-    why = error_text(error, REQUEST_SECONDS, "allow DESCRIBE on the group")
-    return error_class(error)(f"kafka: group {group}: {why}")
 
 
 def _by_brokers(group: str, *, newer: bool) -> Any:

@@ -18,7 +18,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
+from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text, permission_to_describe
 from samerack.cluster.metadata import REQUEST_SECONDS
 from samerack.cluster.versions import versions_question
 from samerack.cluster.wire import ANY_BROKER, Answer, Question, Wire, chunked, in_turns
@@ -187,7 +187,7 @@ class GroupTypes:
         if unfound.failure is not None:
             raise self._unanswered(group, unfound.failure) from unfound.failure
         for error in unfound.errors.values():
-            raise _error(group, error())
+            raise group_error(group, error())
         coordinator = coordinators.of([group])[group]
         versions = self._response(group, versions_question(coordinator))
         if all(one.api_key != _CONSUMER_GROUP_DESCRIBE for one in versions.api_keys):
@@ -196,7 +196,7 @@ class GroupTypes:
         (described,) = self._response(group, question).groups
         code = int(described.error_code.value)
         if code and code not in _NO_CONSUMER_GROUP:
-            raise _error(group, kafka_errors.for_code(code)())
+            raise group_error(group, kafka_errors.for_code(code)())
         return "classic" if code else "consumer"
 
     def _response(self, group: str, question: Question) -> Any:
@@ -208,9 +208,10 @@ class GroupTypes:
     def _unanswered(self, group: str, error: Exception) -> AgentError:
         """Disconnect, so that the next question connects to any bootstrap server; return the error to raise."""
         self._wire.close()
-        return _error(group, error)
+        return group_error(group, error)
 
 
-def _error(group: str, error: Exception) -> AgentError:
-    why = error_text(error, REQUEST_SECONDS, "allow DESCRIBE on the group")
+def group_error(group: str, error: Exception) -> AgentError:
+    """Return the error to raise for a group that is not found or not described, with the cure."""
+    why = error_text(error, REQUEST_SECONDS, permission_to_describe(error, "allow DESCRIBE on the group"))
     return error_class(error)(f"kafka: group {group}: {why}")

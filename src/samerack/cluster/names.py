@@ -10,9 +10,11 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+import time
 from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
+from kafka import errors as kafka_errors
 from kafka.net.inet import KafkaNetSocket
 
 Address: TypeAlias = tuple[Any, ...]
@@ -91,16 +93,30 @@ class LookedUp(KafkaNetSocket):  # type: ignore[misc]  # the library is untyped
     """Makes kafka-python's sockets from the addresses that were looked up before; chosen by the scheme `PROXY_URL`."""
 
     SCHEMES = ("samerack-looked-up",)
+    _untried = 1
+    """The addresses that are left, with that which is tried."""
 
     def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> list[Address]:  # noqa: FBT001, FBT002 - the library's
         """Return the addresses of the last lookup."""
         del raise_error
-        return LOOKUPS.last(host, port)
+        addresses = LOOKUPS.last(host, port)
+        self._untried = len(addresses)
+        return addresses
 
     async def sock_connect(self, net: Any, sock: socket.socket, sockaddr: Any, timeout_at: float | None = None) -> Any:
-        """Connect; close the socket where that fails, which the library leaves to the garbage collector."""
+        """Connect within this address's share of the time: the first one may drop packets, and the next accept.
+
+        The socket is closed where that fails, which the library leaves to the garbage collector.
+        """
+        if timeout_at is not None:
+            now = time.monotonic()
+            timeout_at = now + (timeout_at - now) / self._untried
+            self._untried -= 1
         try:
             return await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
+        except kafka_errors.KafkaTimeoutError as error:
+            sock.close()
+            raise kafka_errors.KafkaConnectionError("Connection timed out") from error  # so that the next is tried
         except BaseException:
             sock.close()
             raise

@@ -63,6 +63,14 @@ FEATURES: Final = (
         without="brokers do not check that a plan is for the group's chosen protocol",
     ),
     Feature(
+        name="measuring what is read",
+        api="OffsetFetch",
+        key=9,
+        version=8,
+        since="3.0",
+        without="what groups read and their lag are not known",
+    ),
+    Feature(
         name="reasons for joining",
         api="JoinGroup",
         key=11,

@@ -18,6 +18,7 @@ import yaml
 from pydantic import BaseModel, Field, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from samerack.auth.identities import other_names
 from samerack.auth.kafka_config import over
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import EVERY, wrong_selection
@@ -215,6 +216,7 @@ def under_common(common: object, layer: Mapping[str, Any]) -> Mapping[str, Any]:
         return layer
     for name, cluster in clusters.items():
         if isinstance(own := mapping(cluster).get("kafka"), Mapping):
+            own = {key: value for key, value in own.items() if key not in other_names(common)}
             clusters[name] = {**cluster, "kafka": {**own, **common}}
     return {**layer, "clusters": clusters}
 

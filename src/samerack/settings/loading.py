@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import InitSettingsSource
 
+from samerack.auth.identities import other_names
 from samerack.auth.kafka_config import KNOWN, wrong_key
 from samerack.common.errors import SettingsError
 from samerack.common.words import kind_of
@@ -134,6 +135,8 @@ def _behind(stronger: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, A
     """Return a map with the keys of a stronger one before its own; merging puts the stronger values there."""
     ordered: dict[str, Any] = {key: {} for key in stronger}
     for key, value in said.items():
+        if key in other_names(stronger):
+            continue
         above = stronger.get(key)
         ordered[key] = _behind(above, value) if isinstance(above, dict) and isinstance(value, dict) else value
     return ordered

@@ -34,23 +34,44 @@ _LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}|\[[^\]]*|\{[^}]*|\[[^\]]*[,'\"]
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
+_TAG: Final = "tag:yaml.org,2002:"
+_NUMBERS: Final = (f"{_TAG}int", f"{_TAG}float", f"{_TAG}timestamp")
+
+
 class _TwiceError(yaml.YAMLError):
     """A key occurs twice in one map; dropping one value silently would be wrong."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but it refuses duplicate keys; the safe loader silently takes the last."""
+    """YAML's safe loader, but it refuses duplicate keys, of which the safe loader silently takes the last.
+
+    Numbers and dates of keys with dots, which are settings of other libraries and become texts, stay as they are
+    written: a password 0123 is an octal number in YAML.
+    """
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Return the node of the map that comes next."""
+        node = super().compose_mapping_node(anchor)
+        node.value = [(key, _as_written(value) if "." in key.value else value) for key, value in node.value]
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - its base's
         """Return the map of a node."""
         keys = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            if isinstance(key, yaml.ScalarNode) and key.tag != f"{_TAG}merge":
                 if key.value in keys:
                     line = key.start_mark.line + 1
                     raise _TwiceError(f"{key.value} occurs twice in one section (again on line {line}); keep one")
                 keys.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _as_written(node: yaml.Node) -> yaml.Node:
+    """Return the node of a text for that of a number or a date."""
+    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS:
+        return yaml.ScalarNode(f"{_TAG}str", node.value, node.start_mark, node.end_mark)
+    return node
 
 
 def _parsed(text: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from samerack.cluster.errors import ErrorKind, cure_of, kind_of
+from samerack.cluster.errors import ErrorKind, cure_of, kind_of, permission_to_describe
 from samerack.cluster.wire import ANY_BROKER, Answer
 from samerack.common.errors import one_line
 from samerack.traffic.snapshot import Family, Gap
@@ -61,6 +61,8 @@ def failed(family: Family, where: str, error: Exception | str) -> Gap:
     if isinstance(error, str):
         return Gap(what=family, refused=False, where=where, reason=error, consequence=LACKS[family][0])
     lacks, permission = LACKS[family]
+    if family is Family.GROUPS:
+        permission = permission_to_describe(error, permission)
     cure = cure_of(error, permission)
     return Gap(
         what=family,

@@ -204,6 +204,17 @@ def test_a_certificate_and_its_key_belong_together(
         translate({"security.protocol": "SSL", f"ssl.{given}.location": "/no/such"})
 
 
+def test_a_common_mechanism_by_its_other_name_does_not_win() -> None:
+    """A cluster, or the producer, has the mechanism that is its own, and librdkafka gets one name."""
+    assert over({"sasl.mechanisms": "PLAIN"}, {"sasl.mechanism": "SCRAM-SHA-512"}) == {
+        "sasl.mechanism": "SCRAM-SHA-512"
+    }
+    assert over({"sasl.mechanism": "PLAIN"}, {"sasl.username": "u"}) == {
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+    }
+
+
 def test_an_open_connection_may_be_set_over_a_secured_one() -> None:
     """A command can name another protocol than its file, whose password is then not used; so can a cluster."""
     assert for_kafka_python({**PASSWORD, "security.protocol": "plaintext"})["security_protocol"] == "PLAINTEXT"

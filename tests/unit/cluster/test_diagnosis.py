@@ -111,6 +111,12 @@ def test_a_server_without_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
     assert why("localhost:9092").startswith("localhost:9092: connection refused")
 
 
+def test_a_protocol_before_the_host_is_not_part_of_its_name(closed_port: str) -> None:
+    """Both clients read and ignore it."""
+    assert why(f" PLAINTEXT://{closed_port}").startswith(f"PLAINTEXT://{closed_port}: connection refused")
+    assert why("SSL://broker.invalid:9092").startswith("SSL://broker.invalid:9092: no such host (broker.invalid);")
+
+
 def test_an_unknown_host() -> None:
     """The name service knows no such name; the domain `invalid` never has any (RFC 2606)."""
     assert why("broker.invalid:9092").startswith(

@@ -24,6 +24,7 @@ from samerack.cluster.errors import (
     kind_of,
     refusal,
 )
+from samerack.cluster.group_protocols import ask_members
 from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, RefusedError
@@ -66,6 +67,7 @@ PLACES: dict[str, Callable[[Exception], str]] = {
     "a request's failure": lambda error: error_text(error, 5.0),
     "the brokers' settings": lambda error: _raised(lambda wire: read_broker_configs(wire, [2]), error),
     "a group's type": lambda error: _raised(lambda wire: GroupTypes(wire).find("orders", patience=0.0), error),
+    "a group's members": lambda error: _raised(lambda wire: ask_members(wire, "orders"), error),
 }
 
 
@@ -83,6 +85,16 @@ def test_a_broker_that_is_down_is_no_missing_permission(place: str, error: Excep
 def test_a_missing_permission_is_always_named(place: str, error: Exception) -> None:
     """Wherever an authorization error is explained, it says what to allow."""
     assert "allow " in PLACES[place](error)
+
+
+@pytest.mark.parametrize("place", ["gap of groups", "a group's type", "a group's members"])
+def test_a_group_that_is_hidden_for_one_of_its_topics_names_the_topics(place: str) -> None:
+    """Brokers describe no group of the newer types to whoever may not describe one of its topics."""
+    assert PLACES[place](kafka_errors.TopicAuthorizationFailedError()).endswith(
+        "; allow DESCRIBE on all of the group's topics"
+    )
+    text = PLACES[place](kafka_errors.GroupAuthorizationFailedError())
+    assert text.endswith(("; allow DESCRIBE on the groups", "; allow DESCRIBE on the group"))
 
 
 @pytest.mark.parametrize("family", Family)

@@ -19,6 +19,7 @@ from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses, why_unreachable
 from samerack.cluster.names import Lookups
 from samerack.common.errors import AgentError
+from tests.unit.cluster.scripted_broker import ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS
 
 SILENT = "silent.example"
@@ -137,6 +138,24 @@ def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> Non
         answering.start()
         assert "the server there is not a Kafka broker" in why_unreachable({"bootstrap_servers": "broker.example:9092"})
         answering.join(LONGEST_SECONDS)
+
+
+def test_an_address_that_drops_packets_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client reaches a broker by its second address while the first one gives no answer."""
+    with closing(ScriptedBroker()) as broker, closing(socket.socket()) as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address, _, port = broker.address.partition(":")
+        addresses = [(2, 1, 6, "", one) for one in (full.getsockname(), (address, int(port)))]
+        with closing(socket.create_connection(full.getsockname())):  # the only one that the system keeps for `accept`
+            real = socket.getaddrinfo
+            monkeypatch.setattr(
+                socket,
+                "getaddrinfo",
+                lambda host, *more, **named: addresses if host == "two.example" else real(host, *more, **named),
+            )
+            config = {"bootstrap_servers": f"two.example:{port}", "socket_connection_setup_timeout_ms": 1_000}
+            connect(config, timeout=5.0).close()
 
 
 def _numeric(host: str, port: int) -> list[Any]:

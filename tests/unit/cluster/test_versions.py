@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import pytest
@@ -11,6 +12,7 @@ from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, S
 from structlog.testing import capture_logs
 
 from samerack.cluster.group_member import JOIN_VERSION, SYNC_VERSION
+from samerack.cluster.group_questions import fetch_offsets
 from samerack.cluster.versions import FEATURES, FLOOR, TESTED, BrokerVersions, Feature, Ranges, versions_of
 from samerack.cluster.wire import Question
 from tests.docs import ROOT
@@ -56,11 +58,20 @@ def test_the_oldest_broker_decides() -> None:
     found = versions_of([_answer((4, 3)), _answer((2, 8)), _answer((4, 3))])
     assert found.releases == ("2.8", "4.3")
     assert [one.name for one in found.missing] == [
+        "measuring what is read",
         "reasons for joining",
         "a restarted leader still leads",
         "groups that brokers assign",
     ]
     assert found.unsupported_reason == ""
+
+
+@pytest.mark.parametrize(("release", "knows"), [((2, 8), False), ((3, 0), True)])
+def test_brokers_that_cannot_be_asked_for_commits_are_not_said_to_measure(release: Release, *, knows: bool) -> None:
+    """A broker has the feature if the client can ask it for the commits of groups."""
+    assert all(one.name != "measuring what is read" for one in versions_of([_answer(release)]).missing) is knows
+    with nullcontext() if knows else pytest.raises(kafka_errors.UnsupportedVersionError):
+        BrokerVersionData(api_versions=BROKER_API_VERSIONS[release]).api_version(fetch_offsets(["orders"]))
 
 
 @pytest.mark.parametrize(

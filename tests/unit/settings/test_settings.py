@@ -10,6 +10,8 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from samerack.auth.identities import MECHANISM_KEYS
+from samerack.auth.kafka_config import for_kafka_python, for_librdkafka
 from samerack.common.errors import SettingsError
 from samerack.settings.all_settings import Settings
 from samerack.settings.flags import settings_from
@@ -66,6 +68,25 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     policy = found.policy
     assert (policy.burst, policy.refill_seconds, policy.min_saving) == (3, 2, 0.1)
     assert policy.max_per_hour == Settings(kafka={}).policy.max_per_hour
+
+
+@pytest.mark.parametrize(("strong", "weak"), [MECHANISM_KEYS, MECHANISM_KEYS[::-1]])
+@pytest.mark.parametrize("of_cluster", [False, True])
+@pytest.mark.parametrize("by_flag", [False, True])
+def test_a_mechanism_of_the_file_by_its_other_name_does_not_win(
+    tmp_path: Path, strong: str, weak: str, *, of_cluster: bool, by_flag: bool
+) -> None:
+    """The setting has two names: both clients get the stronger source's mechanism, and librdkafka one name."""
+    said = f"kafka: {{bootstrap.servers: 'a:1', security.protocol: SASL_SSL, {weak}: PLAIN}}"
+    path = written(tmp_path, f"cluster: east\nclusters: {{east: {{{said}}}}}" if of_cluster else said)
+    variable = f"SAMERACK_KAFKA__{strong.upper().replace('.', '_')}"
+    kafka = load(
+        path=path,
+        flags={"kafka": {strong: "SCRAM-SHA-512"}} if by_flag else {},
+        environment={variable: "PLAIN" if by_flag else "SCRAM-SHA-512"},
+    ).kafka
+    assert for_kafka_python(kafka)["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert {key: text for key, text in for_librdkafka(kafka).items() if "mechanism" in key} == {strong: "SCRAM-SHA-512"}
 
 
 def test_patterns_of_the_stronger_source_are_tried_first(tmp_path: Path) -> None:
@@ -156,6 +177,26 @@ def test_kafka_values_become_text(place: str) -> None:
         "socket.timeout.ms": "1000",
         "socket.keepalive.enable": "true",
     }
+
+
+@pytest.mark.parametrize("password", ["0123456", "1_000", "1.10", "0x1F", "12:30:45", "2026-99-99"])
+def test_a_password_that_looks_like_a_number_stays_as_it_is_written(tmp_path: Path, password: str) -> None:
+    """YAML reads 0123456 as an octal number, and would give the brokers 42798; the same for texts that are aliases."""
+    path = written(tmp_path, f"kafka: {{sasl.password: &it {password}, sasl.username: *it}}")
+    kafka = load(path=path, environment=BOOTSTRAP).kafka
+    assert (kafka["sasl.password"], kafka["sasl.username"]) == (password, password)
+
+
+def test_a_password_in_a_merged_map_stays_as_it_is_written(tmp_path: Path) -> None:
+    """A map that is merged into another may be one that is read later."""
+    text = "{clusters: {a: {kafka: &k {bootstrap.servers: 'b:1', sasl.password: 0123}}}, kafka: {<<: *k}}"
+    settings = load(path=written(tmp_path, text), environment={}, several=True)
+    assert settings.kafka["sasl.password"] == settings.clusters["a"].kafka["sasl.password"] == "0123"
+
+
+def test_numbers_of_other_settings_are_yamls(tmp_path: Path) -> None:
+    """What is a number to the model is the one that YAML reads."""
+    assert load(path=written(tmp_path, "policy: {burst: 010}"), environment=BOOTSTRAP).policy.burst == 8
 
 
 @_KAFKAS
