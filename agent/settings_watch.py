@@ -35,9 +35,6 @@ class SettingsWatch(Service):
         self._on_change = on_change
         self._version: FileVersion | None = None  # the settings in force may be those of an older version of the file
         self._asked = False
-        self.refused = source.why_rejected
-        """Why the settings as they are now are not in force; empty if they are."""
-        metrics.settings_refused.set(bool(self.refused))
 
     def ask(self) -> None:
         """Read the settings soon, whether the file has changed or not; a signal handler may call it."""
@@ -59,22 +56,17 @@ class SettingsWatch(Service):
         try:
             found = self._source.reread()
         except SettingsError as error:
-            self._refuse(str(error))
+            self._metrics.settings_refused.set(1)
+            log.error(  # noqa: TRY400 - not the agent's error
+                "settings-refused", reason=str(error), consequence="the former settings stay in force"
+            )
             return
+        self._metrics.settings_refused.set(0)
         if found is None:
-            if not self._source.why_rejected:
-                self._refuse("")
             if asked:
                 log.info("settings-unchanged")
             return
-        self._refuse("")
         changes = difference(self._source.settings, found)
         log.info("settings-changed", changes={key: {"before": old, "now": new} for key, (old, new) in changes.items()})
         self.stop()
         self._on_change(found)
-
-    def _refuse(self, reason: str) -> None:
-        self.refused = reason
-        self._metrics.settings_refused.set(bool(reason))
-        if reason:
-            log.error("settings-refused", reason=reason, consequence="the former settings stay in force")
