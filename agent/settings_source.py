@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from samerack.agent.supervisor.line import SettingsInForce, WorkerStart
+from samerack.common.errors import SettingsError
 from samerack.common.patterns import selects
 from samerack.election.messages import identity_of
 from samerack.events.event_writer import path_of
@@ -37,21 +38,22 @@ class SettingsSource:
         else:
             self._as_read = self.settings = read()
         self._rejected = _unpacked(start.rejected)[0] if start.rejected else None
-        self.why_rejected = start.why_rejected
-        """Why the last settings that were tried are not in force; empty if they are."""
+        self._why_rejected = start.why_rejected
         self._found = self._as_read
         self.in_force = _packed(self._as_read, self.settings, changed=())
         """For the supervisor."""
 
     def reread(self) -> Settings | None:
-        """Return the settings as they are now; None if they are those in force, or were tried before in vain.
+        """Return the settings as they are now; None if they are those in force.
 
         Raises:
-            SettingsError: They are wrong.
+            SettingsError: They are wrong, or were tried before in vain.
         """
         found = self._read()
-        if found in (self._as_read, self._rejected):
+        if found == self._as_read:
             return None
+        if found == self._rejected:
+            raise SettingsError(self._why_rejected)
         self._found = found
         return carried_over(found, self.settings)
 

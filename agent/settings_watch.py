@@ -25,7 +25,7 @@ class SettingsWatch(Service):
     expected_errors: ClassVar = (AgentError, OSError)
 
     def __init__(self, source: SettingsSource, *, metrics: Metrics, on_change: Callable[[Settings], None]) -> None:
-        """Prepare; `start` begins to poll the source, whose settings in force are this worker's.
+        """Prepare; `start` reads the source, whose settings in force are this worker's, and begins to poll it.
 
         `on_change` is called once with settings that are to replace those in force.
         """
@@ -33,11 +33,8 @@ class SettingsWatch(Service):
         self._source = source
         self._metrics = metrics
         self._on_change = on_change
-        self._version = self._file_version()
+        self._version: FileVersion | None = None  # the settings in force may be those of an older version of the file
         self._asked = False
-        self.refused = source.why_rejected
-        """Why the settings as they are now are not in force; empty if they are."""
-        metrics.settings_refused.set(bool(self.refused))
 
     def ask(self) -> None:
         """Read the settings soon, whether the file has changed or not; a signal handler may call it."""
@@ -49,31 +46,27 @@ class SettingsWatch(Service):
         version, asked, self._asked = self._file_version(), self._asked, False
         if asked or version not in (None, self._version):
             self._version = version
-            self._read()
+            self._read(asked=asked)
         return _POLL_SECONDS
 
     def _file_version(self) -> FileVersion | None:
         return file_version(self._source.path) if self._source.path is not None else None
 
-    def _read(self) -> None:
+    def _read(self, *, asked: bool) -> None:
         try:
             found = self._source.reread()
         except SettingsError as error:
-            self._refuse(str(error))
+            self._metrics.settings_refused.set(1)
+            log.error(  # noqa: TRY400 - not the agent's error
+                "settings-refused", reason=str(error), consequence="the former settings stay in force"
+            )
             return
+        self._metrics.settings_refused.set(0)
         if found is None:
-            if not self._source.why_rejected:
-                self._refuse("")
-            log.info("settings-unchanged")
+            if asked:
+                log.info("settings-unchanged")
             return
-        self._refuse("")
         changes = difference(self._source.settings, found)
         log.info("settings-changed", changes={key: {"before": old, "now": new} for key, (old, new) in changes.items()})
         self.stop()
         self._on_change(found)
-
-    def _refuse(self, reason: str) -> None:
-        self.refused = reason
-        self._metrics.settings_refused.set(bool(reason))
-        if reason:
-            log.error("settings-refused", reason=reason, consequence="the former settings stay in force")

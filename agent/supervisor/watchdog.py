@@ -177,7 +177,8 @@ class Supervisor:
             worker.wait(_TURN_SECONDS)
             now = time.monotonic()
             worker.listen()
-            self._settings = worker.settings or self._settings
+            if worker.settings is not None:
+                self._settings, self._former = worker.settings, None  # they work: no later failure is due to them
             if self._is_to_read and not worker.silence.is_first:
                 self._is_to_read = False
                 worker.ask_for_settings()

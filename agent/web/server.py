@@ -33,6 +33,8 @@ _UNIX_MODE: Final = 0o660
 """Programs of the agent's user and group may connect."""
 _DATE_SECONDS: Final = 1.0
 """How often the date in answers is renewed."""
+_TRUSTED_PROXIES: Final = "127.0.0.1,::1"
+"""Uvicorn's default, which the environment could change: only these may say on whose behalf they ask."""
 _LAST_SECONDS: Final = 1.0
 _CHECK_SECONDS: Final = 0.01
 Check = Callable[[], dict[str, str]]
@@ -164,7 +166,14 @@ class WebServer:
         except AgentError:
             self._socket.close()
             raise
-        config = Config(app, http=_Impatient, log_config=None, access_log=False, lifespan="off")
+        config = Config(
+            app,
+            http=_Impatient,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            forwarded_allow_ips=_TRUSTED_PROXIES,
+        )
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
 

@@ -17,6 +17,8 @@ from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _ANSWER_SECONDS: Final = 5.0
+LOST_SECONDS: Final = 15.0
+"""An agent that does not answer for this time is given up; its supervisor replaces a worker that has ended."""
 _JSON: Final = {"content-type": "application/json"}
 
 UrlOption = Annotated[

@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 
 from samerack.agent import log
-from samerack.cli.agent_requests import UrlOption, agent_address
+from samerack.cli.agent_requests import LOST_SECONDS, UrlOption, agent_address
 from samerack.cli.asking import ask
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
@@ -135,12 +135,24 @@ def _stored(
 
 
 def _follow(console: Console, asked: Asked, old: tuple[Event, ...], *, with_group: bool, as_json: bool) -> None:
-    """Show what is not among the old events, until Ctrl-C."""
+    """Show what is not among the old events, until Ctrl-C.
+
+    Raises:
+        AgentError: The agent does not answer any more; while its worker is replaced, nobody does for a moment.
+    """
     known = {event.id: event.at for event in old}
     last = max(known.values(), default=time.time())
+    answered = time.monotonic()
     while True:
         time.sleep(_FOLLOW_SECONDS)
-        news = [event for event in reversed(asked(last - _LATE_SECONDS, MAX_ASKED)) if event.id not in known]
+        try:
+            found = asked(last - _LATE_SECONDS, MAX_ASKED)
+        except AgentError:
+            if time.monotonic() - answered > LOST_SECONDS:
+                raise
+            continue
+        answered = time.monotonic()
+        news = [event for event in reversed(found) if event.id not in known]
         if not news:
             continue
         last = max(last, news[-1].at)

@@ -21,7 +21,7 @@ from samerack.agent.leading.progress import (
     from_json,
     to_json,
 )
-from samerack.cli.agent_requests import UrlOption, agent_address, get, post, refusal
+from samerack.cli.agent_requests import LOST_SECONDS, UrlOption, agent_address, get, post, refusal
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
@@ -30,8 +30,6 @@ from samerack.settings.cures import command
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _POLL_SECONDS: Final = 0.1
-_LOST_SECONDS: Final = 15.0
-"""An agent that does not answer for this time while it takes over is given up; its supervisor replaces a dead one."""
 _WORDS: Final = {
     "gather": "all members have given up their partitions",
     "again": "the group's leader was faster; trying again",
@@ -99,7 +97,7 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
         with suppress(NoAnswerError):
             progress = _progress(base, get(base, f"{PATH}?group={quote(group, safe='')}"))
             answered = time.monotonic()
-        if time.monotonic() - answered > _LOST_SECONDS:
+        if time.monotonic() - answered > LOST_SECONDS:
             raise AgentError(f"{base}: the agent does not answer any more; {events} shows what it did")
         if progress.number != number:
             raise AgentError(

@@ -65,6 +65,7 @@ class Store:
             with _explained(path):
                 os.close(_opened(path, path))  # SQLite gives its WAL the same permissions
                 self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
+                self._connection.text_factory = bytes  # what is no UTF-8 fails as one event, not as the whole file
                 try:
                     _prepare(self._connection, path)
                 except BaseException:
@@ -146,6 +147,7 @@ def read(path: Path, max_events: int) -> list[Event]:
         )
     readable = f"{path.resolve().as_uri()}?mode=ro"
     with _explained(path), closing(sqlite3.connect(readable, uri=True, timeout=_BUSY_SECONDS)) as connection:
+        connection.text_factory = bytes  # as in Store
         version = _version(connection)
         if version != _SCHEMA:
             raise StoreError(
@@ -236,7 +238,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA user_version = {_SCHEMA}")
     # of no version: a version that knows no history leaves the table alone, and reads and writes the events
     connection.execute("CREATE TABLE IF NOT EXISTS history (at REAL PRIMARY KEY, body BLOB NOT NULL)")
-    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != b"ok":
         raise CorruptError(f"{path}: its pages are corrupt")
 
 
@@ -249,7 +251,7 @@ def _events(connection: sqlite3.Connection, max_events: int) -> Iterator[Event]:
         "SELECT body FROM (SELECT number, body FROM events ORDER BY number DESC LIMIT ?) ORDER BY number", (max_events,)
     )
     for (body,) in rows:
-        with suppress(ValueError):  # of a kind that only a newer version knows
+        with suppress(ValueError):  # damaged, or of a kind that only a newer version knows
             yield from_json(body)
 
 
@@ -262,6 +264,8 @@ def _explained(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: {error}; {_cure(error)}") from None
     except sqlite3.DatabaseError as error:
         raise CorruptError(f"{path}: is not an event store: {str(error).splitlines()[0]}") from None
+    except UnicodeDecodeError:  # of SQLite's own message, which names what is wrong in the schema
+        raise CorruptError(f"{path}: its schema is corrupt") from None
 
 
 def _cure(error: sqlite3.OperationalError) -> str:

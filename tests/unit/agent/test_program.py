@@ -20,8 +20,10 @@ import yaml
 from lab.sandbox.agent_process import AgentProcess
 from samerack.agent.cluster_agent import ClusterAgent
 from samerack.agent.group_status import GroupStatus
+from samerack.agent.metrics import Metrics
 from samerack.agent.program import only_observing
 from samerack.agent.settings_source import SettingsSource, continues
+from samerack.agent.settings_watch import SettingsWatch
 from samerack.agent.supervisor.line import WorkerStart
 from samerack.common.errors import AgentError, SettingsError
 from samerack.reporting.evidence import StreamsPlanning
@@ -250,6 +252,9 @@ def test_a_changed_file_takes_effect_without_a_signal(running: Running) -> None:
     assert reverted["exit_code"] == 1
     assert running.waits("started", 3)[-1]["groups"] == ["orders", "payments"]
     agent.wait(lambda: agent.metric("samerack_settings_refused") == 1, "the metric shows it")
+    running.write({"groups": ["orders", "payments"], "policy": {"burst": 5}})
+    running.hang_up()
+    agent.wait(lambda: agent.metric("samerack_settings_refused") == 0, "the metric shows that the file is in force")
     running.write({"groups": ["orders"]})
     running.hang_up()
     assert running.waits("started", 4)[-1]["groups"] == ["orders"]
@@ -301,4 +306,17 @@ def test_what_was_tried_in_vain_is_not_tried_again() -> None:
     source.renew()
     start = WorkerStart(settings=former, rejected=source.in_force.content, why_rejected="exit code 1")
     source = SettingsSource(lambda: versions[0], start=start)
-    assert (source.settings.groups, source.reread(), source.why_rejected) == (("orders",), None, "exit code 1")
+    assert source.settings.groups == ("orders",)
+    with pytest.raises(SettingsError, match="exit code 1"):
+        source.reread()
+
+
+def test_what_was_saved_while_no_worker_watched_takes_effect(tmp_path: Path) -> None:
+    """A cure that was saved in the pause after a worker died, or a second change while one ended, was never noticed."""
+    file = tmp_path / "samerack.yaml"
+    file.touch()
+    start = WorkerStart(settings=SettingsSource(settings, start=WorkerStart()).in_force.content)
+    source = SettingsSource(lambda: settings(groups=("payments",)), path=file, start=start)
+    found: list[Settings] = []
+    SettingsWatch(source, metrics=Metrics(), on_change=found.append).turn()
+    assert [one.groups for one in found] == [("payments",)]

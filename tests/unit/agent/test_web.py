@@ -216,3 +216,12 @@ def test_only_programs_on_this_machine_may_ask(port: int, path: str, headers: di
     """Other hosts, pages, names rebound to this machine, and what a form can send are refused everywhere."""
     found, answer = post(port, f"/v1/{path}", {"group": "orders", "action": "leave"}, **headers)
     assert (found, bool(answer["error"])) == (status, True)
+
+
+def test_the_environment_lets_no_other_machine_make_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uvicorn reads FORWARDED_ALLOW_IPS, which a pod may have for another program: anybody could claim to be local."""
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    with served(*requests.routes({})) as port:
+        claimed = "127.0.0.1, 192.0.2.7"
+        status, _ = post(port, "/v1/requests", {"group": "orders", "action": "leave"}, x_forwarded_for=claimed)
+    assert status == 403

@@ -297,7 +297,7 @@ def test_where_the_agent_is_lost_the_command_names_the_next_step(port: int, monk
     with pytest.raises(AgentError, match="was replaced during the takeover") as caught:
         lead.follow(base, replace(under_way, number=999), lambda _: None)
     assert asks(str(caught.value), port) == ["events"]
-    monkeypatch.setattr(lead, "_LOST_SECONDS", 0.0)
+    monkeypatch.setattr(lead, "LOST_SECONDS", 0.0)
     with pytest.raises(AgentError, match="does not answer any more") as caught:
         lead.follow("http://127.0.0.1:1", under_way, lambda _: None)
     assert asks(str(caught.value), port) == ["events"]

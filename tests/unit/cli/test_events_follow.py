@@ -10,7 +10,7 @@ import time
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from samerack.cli import cost, events
 from samerack.cli.main import app
@@ -44,6 +44,33 @@ def test_what_was_left_out_is_not_shown_as_new(monkeypatch: pytest.MonkeyPatch, 
     result = CliRunner().invoke(app, ["events", "orders", "--follow", "--json", *asked])
     assert result.exit_code == 0, result.output
     assert [json.loads(line)["action"] for line in result.stdout.splitlines()] == ["10", "new-1", "new-0"]
+
+
+def _followed(monkeypatch: pytest.MonkeyPatch, *answers: bytes | None) -> Result:
+    """The command's end when an agent answers so, one after the other, and then somebody presses Ctrl-C."""
+    following = iter(answers)
+
+    def ask(_base: str, _path: str) -> bytes | None:
+        try:
+            return next(following)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(events, "ask", ask)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: None)
+    return CliRunner().invoke(app, ["events", "orders", "--follow", "--json"])
+
+
+def test_following_goes_on_while_the_worker_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens for a second or so then; an agent that does not come back is an error."""
+    log = EventLog()
+    log.add("role", "orders", action="new")
+    none, one = (EVENT_LIST.to_json(EventList(events=found)) for found in ((), log.latest()))
+    result = _followed(monkeypatch, none, none, None, one)
+    assert result.exit_code == 0, result.output
+    assert [json.loads(line)["action"] for line in result.stdout.splitlines()] == ["new"]
+    monkeypatch.setattr(events, "LOST_SECONDS", -1.0)
+    assert _followed(monkeypatch, none, none, None, one).exit_code == 1
 
 
 def test_keys_that_are_pressed_at_once_are_all_seen(monkeypatch: pytest.MonkeyPatch) -> None:

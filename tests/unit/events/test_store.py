@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,36 @@ def test_a_corrupt_file_is_set_aside(path: Path) -> None:
         running.events.add("rebalance", "orders", generation=1)
     assert numbers(read(path, 10)) == [1]
     assert path.with_name("events.db.corrupt").read_bytes().startswith(b"not at all")
+
+
+def _damage(path: Path, found: bytes, byte: int) -> None:
+    """Replace the first byte of what is found in a file."""
+    content = bytearray(path.read_bytes())
+    content[content.index(found)] = byte
+    path.write_bytes(content)
+
+
+def test_a_damaged_event_hides_no_other(path: Path) -> None:
+    """One byte that is no UTF-8 kept the file from being opened until somebody removed it."""
+    with closing(Store(path, max_events=9, days=DAYS)) as store:
+        store.add([event(1), replace(event(2), reason="traffic changed"), event(3)])
+    _damage(path, b"traffic changed", 0xFF)
+    assert numbers(read(path, 9)) == [1, 3]
+    with kept(path) as running:
+        assert numbers(running.events.latest()) == [3, 1]
+        assert not running.writer.trouble
+
+
+def test_a_file_with_a_damaged_schema_is_set_aside(path: Path) -> None:
+    """A name in it that is no UTF-8 ended the agent at each start."""
+    with closing(Store(path, max_events=9, days=DAYS)) as store:
+        store.add([event(1)])
+    _damage(path, b"events_of_group", 0xFE)
+    with pytest.raises(CorruptError, match="its schema is corrupt"):
+        read(path, 9)
+    with kept(path) as running:
+        assert not running.writer.trouble
+    assert path.with_name("events.db.corrupt").exists()
 
 
 def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:

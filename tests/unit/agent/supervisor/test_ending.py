@@ -288,7 +288,10 @@ def _settings(name: str) -> SettingsInForce:
 
 
 def test_settings_go_from_worker_to_worker_and_back_if_they_do_not_work() -> None:
-    """Those of a worker that dies are its successor's; new ones with which no worker can begin are given up."""
+    """Those of a worker that dies are its successor's; new ones with which no worker can begin are given up.
+
+    Once a worker has begun with new ones, a later one that cannot begin has another reason: they stay in force.
+    """
     starts: list[WorkerStart] = []
     supervisor = Supervisor(ProcessesOfATest())
     steps = iter(
@@ -296,7 +299,10 @@ def test_settings_go_from_worker_to_worker_and_back_if_they_do_not_work() -> Non
             (_settings("first"), None, -9),  # it read them, and died
             (_settings("first"), _settings("second"), RENEWS),
             (None, None, 1),  # cannot begin with them
-            (_settings("first"), None, 0),
+            (_settings("first"), _settings("third"), RENEWS),
+            (_settings("third"), None, -9),  # it worked for long
+            (None, None, 1),  # a broker refuses it for a moment
+            (_settings("third"), None, 0),
         )
     )
 
@@ -327,8 +333,11 @@ def test_settings_go_from_worker_to_worker_and_back_if_they_do_not_work() -> Non
         ("first", "", "exit code -9"),
         ("second", "", "settings changed: groups"),
         ("first", "second", "the changed settings do not work"),
+        ("third", "", "settings changed: groups"),
+        ("third", "", "exit code -9"),
+        ("third", "", "exit code 1"),
     ]
-    assert "exited at once with code 1" in starts[-1].why_rejected
+    assert "exited at once with code 1" in starts[3].why_rejected
 
 
 def test_new_settings_that_a_worker_could_not_send_are_read_by_the_next() -> None:
