@@ -67,7 +67,7 @@ def test_the_oldest_broker_decides() -> None:
 
 
 @pytest.mark.parametrize(("release", "knows"), [((2, 8), False), ((3, 0), True)])
-def test_brokers_that_cannot_be_asked_for_commits_are_not_said_to_measure(release: Release, *, knows: bool) -> None:
+def test_brokers_that_are_not_asked_for_commits_lack_measuring(release: Release, *, knows: bool) -> None:
     """A broker has the feature if the client can ask it for the commits of groups."""
     assert all(one.name != "measuring what is read" for one in versions_of([_answer(release)]).missing) is knows
     with nullcontext() if knows else pytest.raises(kafka_errors.UnsupportedVersionError):

@@ -180,14 +180,14 @@ def test_kafka_values_become_text(place: str) -> None:
 
 
 @pytest.mark.parametrize("password", ["0123456", "1_000", "1.10", "0x1F", "12:30:45", "2026-99-99"])
-def test_a_password_that_looks_like_a_number_stays_as_it_is_written(tmp_path: Path, password: str) -> None:
+def test_a_password_like_a_number_stays_as_written(tmp_path: Path, password: str) -> None:
     """YAML reads 0123456 as an octal number, and would give the brokers 42798; the same for texts that are aliases."""
     path = written(tmp_path, f"kafka: {{sasl.password: &it {password}, sasl.username: *it}}")
     kafka = load(path=path, environment=BOOTSTRAP).kafka
     assert (kafka["sasl.password"], kafka["sasl.username"]) == (password, password)
 
 
-def test_a_password_in_a_merged_map_stays_as_it_is_written(tmp_path: Path) -> None:
+def test_a_password_in_a_merged_map_stays_as_written(tmp_path: Path) -> None:
     """A map that is merged into another may be one that is read later."""
     text = "{clusters: {a: {kafka: &k {bootstrap.servers: 'b:1', sasl.password: 0123}}}, kafka: {<<: *k}}"
     settings = load(path=written(tmp_path, text), environment={}, several=True)
