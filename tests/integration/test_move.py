@@ -85,7 +85,7 @@ def _settings(answer: dict[str, Any]) -> dict[str, str]:
     return {one["setting"]: one["then"] for one in answer["settings"]}
 
 
-@pytest.mark.parametrize(("client", "strategy"), [("confluent", "cooperative-sticky"), ("java", "sticky")])
+@pytest.mark.parametrize(("client", "strategy"), [("confluent", "range"), ("java", "sticky")])
 def test_a_classic_group_moves_and_comes_back(scenario: Scenario, client: str, strategy: str, tmp_path: Path) -> None:
     """Nothing forbids it; members change one by one, with the command beside, and back; no record is lost.
 
@@ -154,6 +154,25 @@ def test_a_group_with_user_data_in_its_assignments_is_refused_before_harm(scenar
     scenario.finish()
 
 
+def test_librdkafkas_cooperative_sticky_is_refused_before_harm(scenario: Scenario) -> None:
+    """Its leader gives user data from a group's second rebalance on: a roll began well, and its first member ended."""
+    scenario.lay_out(_UNEVEN)
+    scenario.join_each("confluent", "confluent", "confluent", assignor="cooperative-sticky")
+    scenario.wait_settled()
+    (obstacle,) = move(scenario, code=1)["obstacles"]
+    assert "are librdkafka's: as leaders they put user data of cooperative-sticky into" in obstacle["cause"]
+    assert "let an agent lead the group while it moves" in obstacle["cure"]
+    scenario.leave(scenario.participants[0])
+    scenario.wait_settled()
+    (obstacle,) = move(scenario, code=1)["obstacles"]
+    assert "have user data of cooperative-sticky" in obstacle["cause"]
+    refused = join(scenario, "confluent", A)
+    wait_until(lambda: "group id does not exist" in refused.complaints, "it is refused", timeout=60)
+    scenario.leave(scenario.participants[-1], kill=True)
+    scenario.wait_settled()
+    scenario.finish()
+
+
 def test_static_members_move_and_read_near_after_the_advice(scenario: Scenario, tmp_path: Path) -> None:
     """The roll alone brings static members nothing, as the command says before; another member for a while does."""
     scenario.lay_out(_UNEVEN)
@@ -193,9 +212,13 @@ def test_members_without_the_new_protocol_stay(scenario: Scenario) -> None:
     scenario.finish()
 
 
-def test_a_group_that_an_agent_leads_moves(scenario: Scenario, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_that_an_agent_leads_moves(scenario: Scenario, strategy: str, tmp_path: Path) -> None:
     """The command says that the agent leaves by itself; it is not counted among the members, and does leave."""
-    agent = scenario.led("confluent", "confluent", "confluent")
+    scenario.lay_out(INTERLEAVED)
+    agent = scenario.waiting_agent()
+    scenario.join_each("confluent", "confluent", "confluent", assignor=strategy)
+    scenario.wait_led(agent, cross_rack=0)
     answer = samerack_json(
         *("move", scenario.group, "--json", "-b", scenario.cluster.bootstrap, "-s", f"web.port={agent.port}")
     )

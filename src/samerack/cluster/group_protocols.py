@@ -24,6 +24,7 @@ from samerack.cluster.group_questions import Coordinators, describe_groups, grou
 from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
 from samerack.cluster.versions import release_of, versions_question
 from samerack.cluster.wire import Answer, Question, Wire
+from samerack.protocol.sticky import COOPERATIVE_STICKY
 
 POLICY_KEY: Final = "group.consumer.migration.policy"
 PROTOCOLS_KEY: Final = "group.coordinator.rebalance.protocols"
@@ -72,6 +73,8 @@ class MemberProtocol:
     Attributes:
         new: whether it uses the new protocol; None where brokers do not report it (before Kafka 4.0).
         user_data: whether the assignment that its leader gave it has user data, with which brokers convert no group.
+        will_give_data: whether it gives such user data as a leader, in each rebalance after a group's first: librdkafka's
+            `cooperative-sticky`, which is known by a first subscription without user data.
         unreadable: why what it sent cannot be read; empty if it can.
     """
 
@@ -80,6 +83,7 @@ class MemberProtocol:
     instance_id: str | None
     new: bool | None
     user_data: bool = False
+    will_give_data: bool = False
     unreadable: str = ""
 
 
@@ -161,6 +165,9 @@ def ask_members(wire: Wire, group: str) -> GroupProtocols:
                 instance_id=one.instance_id,
                 new=False,
                 user_data=bool(one.given_data),
+                will_give_data=view.protocol == COOPERATIVE_STICKY
+                and one.subscription is not None
+                and one.subscription.user_data is None,
                 unreadable=one.unreadable or "",
             )
             for one in view.members

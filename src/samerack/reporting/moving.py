@@ -25,6 +25,7 @@ from samerack.cluster.group_protocols import (
 )
 from samerack.common.patterns import first_match
 from samerack.common.words import some
+from samerack.protocol.sticky import COOPERATIVE_STICKY
 from samerack.protocol.values import MAX_VERSION
 from samerack.reporting.baseline import present_share, server_share
 from samerack.reporting.server_assignment import JOIN_FOR_A_WHILE
@@ -253,12 +254,20 @@ def _of_members(facts: MoveFacts) -> Iterator[MoveObstacle]:
             cure="leave it as it is: only groups of plain consumers move while they run",
         )
         return
+    why = ""
     if with_data := [one.client_id for one in members if one.user_data]:
+        why = f"assignments of {some(sorted(with_data), 'member')} have user data of {group.assignor}"
+    elif (leaders := [one.client_id for one in members if one.will_give_data]) and not facts.led:
+        why = (
+            f"{some(sorted(leaders), 'member')} are librdkafka's: as leaders they put user data of {group.assignor} into "
+            "assignments, from the rebalance on with which the roll begins"
+        )
+    if why:
         yield MoveObstacle(
-            cause=f"assignments of {some(sorted(with_data), 'member')} have user data of {group.assignor}: the "
-            "first member of the new protocol is refused (GROUP_ID_NOT_FOUND) and ends",
+            cause=f"{why}: the first member of the new protocol is refused (GROUP_ID_NOT_FOUND) and ends",
             cure="change the assignor first, in two rolling restarts: with "
-            f"partition.assignment.strategy=range,{group.assignor}, then with range alone",
+            f"partition.assignment.strategy=range,{group.assignor}, then with range alone"
+            + ("; or let an agent lead the group while it moves" if group.assignor == COOPERATIVE_STICKY else ""),
         )
     if unreadable := [one for one in members if one.unreadable]:
         names = some([one.client_id for one in unreadable], "member")

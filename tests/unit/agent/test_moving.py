@@ -55,7 +55,9 @@ def broker(release: str = "4.3", group_version: int | None = 1, **changes: str |
 _NEW = {"c": False, "n": True, "?": None}
 
 
-def protocols(members: str = "ccc", *, user_data: bool = False, unreadable: str = "") -> GroupProtocols:
+def protocols(
+    members: str = "ccc", *, user_data: bool = False, will_give_data: bool = False, unreadable: str = ""
+) -> GroupProtocols:
     """Members of the classic protocol (c), of the new one (n), and of one that is not known."""
     return GroupProtocols(
         kind="classic" if set(members) == {"c"} else "consumer",
@@ -67,6 +69,7 @@ def protocols(members: str = "ccc", *, user_data: bool = False, unreadable: str 
                 instance_id=None,
                 new=_NEW[one],
                 user_data=user_data,
+                will_give_data=will_give_data,
                 unreadable=unreadable,
             )
             for number, one in enumerate(members, 1)
@@ -184,6 +187,11 @@ def test_one_broker_forbids_the_move(changed: BrokerProtocols, cause: str, cure:
             "client-m1, client-m2, client-m3 have user data of range",
         ),
         (
+            replace(FAR, assignor="cooperative-sticky"),
+            protocols(will_give_data=True),
+            "client-m1, client-m2, client-m3 are librdkafka's: as leaders they put user data of cooperative-sticky into",
+        ),
+        (
             FAR,
             protocols(unreadable="subscription: short"),
             "client-m3 cannot be read, and",
@@ -199,6 +207,13 @@ def test_what_members_forbid_is_named_before_harm(
     (obstacle,) = move_of(facts(measured, members=members), back=False).obstacles
     assert cause in obstacle.cause
     assert obstacle.cure
+    assert ("let an agent lead the group" in obstacle.cure) is (measured.assignor == "cooperative-sticky")
+
+
+def test_librdkafkas_cooperative_sticky_moves_while_an_agent_leads() -> None:
+    """The agent gives no user data, so that nothing is in the way."""
+    measured = replace(FAR, assignor="cooperative-sticky")
+    assert move_of(facts(measured, members=protocols(will_give_data=True), led=True), back=False).obstacles == ()
 
 
 @pytest.mark.parametrize(
