@@ -160,7 +160,7 @@ def test_librdkafkas_cooperative_sticky_is_refused_before_harm(scenario: Scenari
     scenario.join_each("confluent", "confluent", "confluent", assignor="cooperative-sticky")
     scenario.wait_settled()
     (obstacle,) = move(scenario, code=1)["obstacles"]
-    assert "are librdkafka's: as leaders they put user data of cooperative-sticky into" in obstacle["cause"]
+    assert "use librdkafka's cooperative-sticky: as leaders they put user data into" in obstacle["cause"]
     assert "let an agent lead the group while it moves" in obstacle["cure"]
     scenario.leave(scenario.participants[0])
     scenario.wait_settled()

@@ -73,8 +73,8 @@ class MemberProtocol:
     Attributes:
         new: whether it uses the new protocol; None where brokers do not report it (before Kafka 4.0).
         user_data: whether the assignment that its leader gave it has user data, with which brokers convert no group.
-        will_give_data: whether it gives such user data as a leader, in each rebalance after a group's first: librdkafka's
-            `cooperative-sticky`, which is known by a first subscription without user data.
+        will_give_data: whether it gives such user data as a leader, in each rebalance after the group's first:
+            librdkafka's `cooperative-sticky`, which is known by a first subscription without user data.
         unreadable: why what it sent cannot be read; empty if it can.
     """
 

@@ -259,7 +259,7 @@ def _of_members(facts: MoveFacts) -> Iterator[MoveObstacle]:
         why = f"assignments of {some(sorted(with_data), 'member')} have user data of {group.assignor}"
     elif (leaders := [one.client_id for one in members if one.will_give_data]) and not facts.led:
         why = (
-            f"{some(sorted(leaders), 'member')} are librdkafka's: as leaders they put user data of {group.assignor} into "
+            f"{some(sorted(leaders), 'member')} use librdkafka's {group.assignor}: as leaders they put user data into "
             "assignments, from the rebalance on with which the roll begins"
         )
     if why:

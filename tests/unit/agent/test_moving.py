@@ -189,7 +189,7 @@ def test_one_broker_forbids_the_move(changed: BrokerProtocols, cause: str, cure:
         (
             replace(FAR, assignor="cooperative-sticky"),
             protocols(will_give_data=True),
-            "client-m1, client-m2, client-m3 are librdkafka's: as leaders they put user data of cooperative-sticky into",
+            "client-m1, client-m2, client-m3 use librdkafka's cooperative-sticky: as leaders they put user data into",
         ),
         (
             FAR,
