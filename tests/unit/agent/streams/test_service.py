@@ -20,7 +20,7 @@ from lab.sandbox.admin import wait_until
 from samerack.agent.metrics import Metrics
 from samerack.agent.streams import service as service_module
 from samerack.agent.streams.context import MAX_TEXT, NoPlanError
-from samerack.agent.streams.reporter import ERRORS, MAX_APPLICATIONS
+from samerack.agent.streams.reporter import ERRORS, MAX_APPLICATIONS, read_outcome
 from samerack.agent.streams.service import StreamsService
 from samerack.agent.web.api import MAX_QUESTION_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
@@ -255,6 +255,8 @@ def test_the_errors_of_an_outcome_are_kafkas() -> None:
         ({"version": 1, "application": "a" * 250, "error": "NONE"}, "application: expected a name of at most 249"),
         ({"version": 1, "application": "a", "error": "NONE", "plan": "p" * 250}, "plan: expected a name of at most"),
         ({"version": 1, "application": "a", "error": "NONE", "fallback": 1}, "fallback"),
+        ({"version": 1, "application": "\ud800", "error": "NONE"}, "application: expected a name of at most 249"),
+        ({"version": 1, "application": "a", "error": "NONE", "plan": "\ud800"}, "plan: expected a name of at most"),
     ],
 )
 def test_a_wrong_outcome_changes_nothing(agent: Endpoint, body: Any, reason: str) -> None:
@@ -262,6 +264,13 @@ def test_a_wrong_outcome_changes_nothing(agent: Endpoint, body: Any, reason: str
     status, answer = agent.post("/v1/streams/computed", body)
     assert (status, reason in answer["error"]) == (400, True)
     assert agent.service.board.all() == ()
+
+
+def test_reasons_are_in_utf_8() -> None:
+    """Half a surrogate pair, which JSON and exceptions may have, is replaced: no event can have it."""
+    outcome = read_outcome(json.dumps(OUTCOME | {"fallback": "no \ud800"}).encode())
+    assert outcome.fallback == "no \ufffd"
+    assert str(NoPlanError(HTTPStatus.UNPROCESSABLE_ENTITY, "no \ud800")) == "no \ufffd"
 
 
 def test_a_reason_is_bounded(agent: Endpoint) -> None:
