@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
+from samerack.common.words import plain
+
 MAX_NAME: Final = 249
 """Kafka's longest name of a topic; a group's name may be longer, but then brokers cannot store its offsets."""
 MAX_TEXT: Final = 500
@@ -20,7 +22,7 @@ class NoPlanError(Exception):
     """There is no plan: the HTTP status of the answer, and the reason with a cure."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
+        super().__init__(plain(reason))
         self.status = status
 
 

@@ -16,7 +16,7 @@ class Summary:
         strategy: `rack.aware.assignment.strategy` by which it was made.
         sources: source partitions of all tasks.
         sources_before: those that active tasks read across racks so far.
-        sources_after: the same after the plan.
+        sources_after: the same after the plan; not known of clients that read from leaders whose racks are not known.
         changelogs_before: changelog partitions that standbys, warm-ups included, read across racks so far.
         changelogs_after: the same after the plan.
         cost_before: traffic cost of all of these so far (KIP-925), by the costs that the assignor used.

@@ -24,6 +24,7 @@ from samerack.assignors.streams.application import (
     TaskTopicPartition,
     task_id,
 )
+from samerack.common.words import is_utf8
 
 VERSION: Final = 1
 _KINDS: Final = {1: (True, False), 2: (False, True), 3: (True, True)}
@@ -238,8 +239,8 @@ _KNOWN: Final[Mapping[int, bool]] = {0: False, 1: True}
 
 def _texts(values: Iterable[Any], place: str) -> list[str]:
     texts = list(values)
-    if not _are(texts, str):
-        raise PlanQuestionError(f"{place}: expected strings")
+    if not _are(texts, str) or not is_utf8("".join(texts)):
+        raise PlanQuestionError(f"{place}: expected strings in UTF-8")
     return texts
 
 

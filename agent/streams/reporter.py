@@ -19,6 +19,7 @@ from samerack.agent.streams.context import MAX_NAME, MAX_TEXT, NoPlanError
 from samerack.agent.streams.figures import Summary, planned_text
 from samerack.agent.streams.metrics import StreamsMetrics
 from samerack.assignors.streams.plugin import AssignmentError
+from samerack.common.words import is_utf8, plain
 from samerack.events import EventLog
 
 ERRORS: Final = tuple(error.value for error in AssignmentError)
@@ -59,13 +60,13 @@ def read_outcome(body: bytes) -> Computed:
         raise NoPlanError(HTTPStatus.BAD_REQUEST, f"error: expected one of {', '.join(ERRORS)}")
     if not isinstance(fallback, str | None):
         raise NoPlanError(HTTPStatus.BAD_REQUEST, "fallback: expected a string or null")
-    return Computed(application=application, plan=plan, error=error, fallback=(fallback or "")[:MAX_TEXT])
+    return Computed(application=application, plan=plan, error=error, fallback=plain(fallback or "")[:MAX_TEXT])
 
 
 def _name(given: dict[str, Any], key: str) -> str:
     name = given.get(key)
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
-        raise NoPlanError(HTTPStatus.BAD_REQUEST, f"{key}: expected a name of at most {MAX_NAME} characters")
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not is_utf8(name):
+        raise NoPlanError(HTTPStatus.BAD_REQUEST, f"{key}: expected a name of at most {MAX_NAME} characters in UTF-8")
     return name
 
 

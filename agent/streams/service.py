@@ -63,6 +63,11 @@ class StreamsService:
         """The last plan of each application."""
         return self._reporter.board
 
+    @property
+    def deadline_seconds(self) -> float:
+        """The time from a request to its plan."""
+        return self._settings.deadline_seconds
+
     def start(self) -> None:
         """Start the process if the settings name an application, so that its first plan is not late."""
         if names := [name for name in self._settings.applications if not is_pattern(name)]:
@@ -89,25 +94,24 @@ class StreamsService:
         with self._turn(START_SECONDS):
             self._call("warm_up", seconds=START_SECONDS)
 
-    def plan(self, body: bytes, application: str) -> bytes:
-        """Return the answer to a question of an application.
+    def plan(self, body: bytes, application: str, *, since: float) -> bytes:
+        """Return the answer to a question of an application, which asked at `since` on the monotonic clock.
 
         Raises:
             NoPlanError: There is no plan; the application uses its fall-back.
         """
-        start, deadline = time.monotonic(), self._settings.deadline_seconds
-        if not 0 < len(application) <= MAX_NAME:
+        if not _is_name(application):
             raise NoPlanError(
                 HTTPStatus.BAD_REQUEST, f"?application=: expected a name of at most {MAX_NAME} characters"
             )
         context = self._context(application)
         try:
-            with self._turn(deadline):
-                left = self._left(time.monotonic() - start)
+            with self._turn(max(0.0, since + self.deadline_seconds - time.monotonic())):
+                left = self._left(time.monotonic() - since)
                 status, *parts = self._call("plan", application, body, context, seconds=left)
                 if status == HTTPStatus.CONTINUE:
                     context = replace(context, racks=self._racks_of(application, parts[0]))
-                    left = self._left(time.monotonic() - start)
+                    left = self._left(time.monotonic() - since)
                     _, *parts = self._call("plan", application, body, context, seconds=left)
         except NoPlanError as error:
             self._reporter.failed(application, error)
@@ -115,9 +119,16 @@ class StreamsService:
                 self._start_in_background(application)  # the next question finds it ready
             raise
         answer, figures = parts
-        self._reporter.planned(figures, time.monotonic() - start)
+        self._reporter.planned(figures, time.monotonic() - since)
         planned: bytes = answer
         return planned
+
+    def report_no_turn(self, application: str) -> NoPlanError:
+        """Report a question that others left no time for, and return why."""
+        error = self._no_turn()
+        if _is_name(application):
+            self._reporter.failed(application, error)
+        return error
 
     def _left(self, waited: float) -> float:
         """Return the seconds that a question has left which waited for the process.
@@ -125,7 +136,7 @@ class StreamsService:
         Raises:
             NoPlanError: They are too few.
         """
-        deadline = self._settings.deadline_seconds
+        deadline = self.deadline_seconds
         if deadline - waited < min(_MIN_SECONDS, deadline / 2):
             raise NoPlanError(
                 HTTPStatus.GATEWAY_TIMEOUT,
@@ -144,7 +155,7 @@ class StreamsService:
         self._reporter.computed(outcome)
         is_users = ":" in self._settings.of(outcome.application).assignor
         if outcome.plan is not None and is_users and self._process.is_ready:  # a new process knows no plans
-            seconds = self._settings.deadline_seconds
+            seconds = self.deadline_seconds
             try:
                 with self._turn(seconds):
                     self._call("computed", outcome.plan, outcome.error, seconds=seconds)
@@ -171,15 +182,18 @@ class StreamsService:
             NoPlanError: No plan was made in time.
         """
         if not self._lock.acquire(timeout=seconds):
-            planning = "other plans are in progress; raise streams.deadline_seconds and the jar's own deadline"
-            starting = "the planning process is still starting; it will be ready for the next rebalance"
-            raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, planning if self._process.is_ready else starting)
+            raise self._no_turn()
         try:
             if self._is_stopped:
                 raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, "the agent stops")
             yield
         finally:
             self._lock.release()
+
+    def _no_turn(self) -> NoPlanError:
+        planning = "other plans are in progress; raise streams.deadline_seconds and the jar's own deadline"
+        starting = "the planning process is still starting; it will be ready for the next rebalance"
+        return NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, planning if self._process.is_ready else starting)
 
     def _call(self, function: str, *arguments: Any, seconds: float) -> tuple[Any, ...]:
         """Call a function of `streams.worker` and return its answer, which is no refusal; the caller has its turn.
@@ -211,6 +225,10 @@ class StreamsService:
             self._process.end()
         self._process.end()
         self._lock.release()
+
+
+def _is_name(application: str) -> bool:
+    return 0 < len(application) <= MAX_NAME
 
 
 def client_racks(

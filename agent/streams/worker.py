@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from itertools import chain, repeat
 from typing import Any, Final
@@ -22,7 +23,7 @@ from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, subscription_of
 from samerack.agent.streams.question import VERSION, PlanQuestion, PlanQuestionError, read_question
 from samerack.assignors.problem import AssignmentError
-from samerack.assignors.streams.application import ApplicationState, ProcessId, TaskId
+from samerack.assignors.streams.application import ProcessId, TaskId
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.evaluate import reads_of
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
@@ -51,10 +52,11 @@ def summary(planned: MadePlan, *, plan: str) -> Summary:
     # what a client had that is gone is not known, neither its actives nor its standbys
     is_whole = owned >= state.all_tasks.keys()
     sources = reads_of(state, TaskType.ACTIVE)
-    sources_before = _crossing(state, before, TaskType.ACTIVE) if is_whole else None
-    changelogs_before = _crossing(state, before, TaskType.STANDBY) if is_whole else None
-    sources_after = _crossing(state, after, TaskType.ACTIVE)
-    changelogs_after = _crossing(state, after, TaskType.STANDBY)
+    crossing = partial(_crossing, planned)
+    sources_before = crossing(before, TaskType.ACTIVE) if is_whole else None
+    changelogs_before = crossing(before, TaskType.STANDBY) if is_whole else None
+    sources_after = crossing(after, TaskType.ACTIVE)
+    changelogs_after = crossing(after, TaskType.STANDBY)
     followups = [one.followup_rebalance_deadline for one in after.values()]
     traffic = planned.outcome.costs.traffic if planned.outcome.costs is not None else None
     return Summary(
@@ -89,19 +91,23 @@ def _cost(traffic: int | None, *found: _Crossing | None) -> int | None:
     return traffic * sum(one.weight for one in found if one is not None)
 
 
-def _crossing(state: ApplicationState, plan: Assignments, kind: TaskType) -> _Crossing | None:
-    """Return what tasks of one kind read across racks; None if a rack is not known."""
-    reads = reads_of(state, kind)
-    held: dict[str | None, list[frozenset[TaskId]]] = {}
-    for process, assignment in plan.items():
-        held.setdefault(state.states[process].rack_id, []).append(assignment.of_type(kind))
+def _crossing(planned: MadePlan, plan: Assignments, kind: TaskType) -> _Crossing | None:
+    """Return what tasks of one kind read across racks; None if a rack is not known.
+
+    A client that sent no rack reads from leaders, whose racks are not in the question, also where followers are near.
+    """
+    reads = reads_of(planned.state, kind)
+    held: dict[tuple[str | None, bool], list[frozenset[TaskId]]] = {}
+    for client in planned.question.clients:
+        key = planned.state.states[client.process_id].rack_id, not client.rack_id
+        held.setdefault(key, []).append(plan[client.process_id].of_type(kind))
     partitions = weight = 0
-    for rack, tasks in held.items():
+    for (rack, only_leaders), tasks in held.items():
         counts = Counter(map(reads.number.get, chain.from_iterable(tasks), repeat(-1)))
         del counts[-1]  # a task that a client had may no longer exist
         for number, count in counts.items():
             for racks, one in reads.distinct[number]:
-                if not rack or not racks:
+                if not rack or not racks or (only_leaders and rack in racks and len(racks) > 1):
                     return None
                 if rack not in racks:
                     partitions += count

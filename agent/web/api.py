@@ -9,7 +9,9 @@ refused.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
 from typing import Any, Final, get_args
 
 from starlette.concurrency import run_in_threadpool
@@ -45,7 +47,7 @@ POLICY: Final = (
 """The fields of a group's status that show whether and when the agent rebalances it."""
 MAX_QUESTION_BYTES: Final = 64 * 1024 * 1024
 _AT_ONCE: Final = 2
-"""Questions in memory: one that is planned, and one that waits."""
+"""Questions in memory: one that is planned, and the next one; others wait before they are read."""
 _MAX_COMPUTED: Final = 65_536
 _CURE: Final = "ask the agent beside the application"
 
@@ -127,30 +129,36 @@ def streams_routes(streams: StreamsService) -> list[Route]:
 
     `POST /v1/streams/prepare` says that an application will ask: the process that plans starts.
     """
-    questions = BodyReader(max_bytes=MAX_QUESTION_BYTES, at_once=_AT_ONCE)
+    questions = BodyReader(max_bytes=MAX_QUESTION_BYTES, at_once=_AT_ONCE, wait_seconds=streams.deadline_seconds)
     outcomes = BodyReader(max_bytes=_MAX_COMPUTED)
 
     def answering(
-        bodies: BodyReader, answer: Callable[[bytes, Request], bytes | None]
+        bodies: BodyReader, answer: Callable[[bytes, Request, float], bytes | None]
     ) -> Callable[..., Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
+            since = time.monotonic()
             if refused := refused_change(request, _CURE):
                 return refusal(403, refused)
             try:
                 async with bodies.read(request) as body:
-                    found = await run_in_threadpool(answer, body, request)
+                    found = await run_in_threadpool(answer, body, request, since)
             except RequestError as error:
-                return error.answer()
+                is_busy = bodies is questions and error.status == HTTPStatus.SERVICE_UNAVAILABLE
+                return await run_in_threadpool(busy, request) if is_busy else error.answer()
             except NoPlanError as error:
                 return refusal(error.status, str(error))
             return Response(status_code=204) if found is None else Response(found, media_type=JSON)
 
         return endpoint
 
-    def plan(body: bytes, request: Request) -> bytes:
-        return streams.plan(body, request.query_params.get("application", ""))
+    def plan(body: bytes, request: Request, since: float) -> bytes:
+        return streams.plan(body, request.query_params.get("application", ""), since=since)
 
-    def computed(body: bytes, _: Request) -> None:
+    def busy(request: Request) -> Response:
+        error = streams.report_no_turn(request.query_params.get("application", ""))
+        return refusal(error.status, str(error))
+
+    def computed(body: bytes, *_: object) -> None:
         streams.computed(body)
 
     def prepare(*_: object) -> None:

@@ -52,11 +52,17 @@ def refusal(status: int, reason: str) -> Response:
 class BodyReader:
     """Reads the bodies of one route; for use in one event loop."""
 
-    def __init__(self, *, max_bytes: int, seconds: float = _SECONDS, at_once: int = _AT_ONCE) -> None:
-        """Read bodies up to a number of bytes, each within some seconds, and a number of them at the same time."""
+    def __init__(
+        self, *, max_bytes: int, seconds: float = _SECONDS, at_once: int = _AT_ONCE, wait_seconds: float = 0.0
+    ) -> None:
+        """Read bodies up to a number of bytes, each within some seconds, and a number of them at the same time.
+
+        One more waits `wait_seconds` for its turn.
+        """
         self._max_bytes = max_bytes
         self._seconds = seconds
-        self._free = at_once
+        self._wait_seconds = wait_seconds
+        self._free = asyncio.Semaphore(at_once)
 
     @asynccontextmanager
     async def read(self, request: Request) -> AsyncIterator[bytes]:
@@ -68,13 +74,15 @@ class BodyReader:
         """
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             raise RequestError(415, f"content-type: expected {JSON}")
-        if not self._free:
-            raise RequestError(503, "too many other requests are in progress; try again in a few seconds")
-        self._free -= 1
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                await self._free.acquire()
+        except TimeoutError:
+            raise RequestError(503, "too many other requests are in progress; try again in a few seconds") from None
         try:
             yield await self._in_time(request)
         finally:
-            self._free += 1
+            self._free.release()
 
     async def _in_time(self, request: Request) -> bytes:
         try:

@@ -64,12 +64,13 @@ def test_guest() -> None:
         (("exhaustive", str(effort.of(2000))), {"cases": effort.of(2000)}),
         (("threads", "300"), {"groups": 300}),
         (("guest",), {"checks": 12}),
+        (("restart",), {"checks": 4}),
         (("large", "600", "30"), {"tasks": 600}),
     ],
 )
 @pytest.mark.usefixtures("peer")
 def test_tasks(arguments: tuple[str, ...], found: dict[str, int]) -> None:
-    """No plan of a small group is better (KIP-1357); threads, unknown racks and 600 tasks are as documented."""
+    """No plan of a small group is better (KIP-1357); threads, unknown racks, restarts, 600 tasks are as documented."""
     run = subprocess.run(java("TaskProof", *arguments), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout).items() >= found.items()

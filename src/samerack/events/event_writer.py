@@ -19,8 +19,9 @@ from zlib import crc32
 import structlog
 
 from samerack.common.attempts import RetryPauses
+from samerack.common.errors import one_line
 from samerack.common.service import Service
-from samerack.events.event import MAX_ASKED, Event
+from samerack.events.event import MAX_ASKED, Event, to_json
 from samerack.events.event_log import EventLog, EventMetrics
 from samerack.events.history import HistoryRow, TrafficHistory
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
@@ -92,6 +93,12 @@ class EventWriter(Service):
 
     def take(self, event: Event) -> None:
         """Have an event written; returns at once."""
+        try:
+            to_json(event)
+        except ValueError as error:  # it would keep back all that come after it
+            self._metrics.dropped()
+            log.error("event-dropped", kind=event.kind, reason=one_line(error))  # noqa: TRY400 - its text says where
+            return
         with self._lock:
             if len(self._waiting) >= self._max_waiting:
                 self._waiting.popleft()

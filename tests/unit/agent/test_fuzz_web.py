@@ -55,6 +55,11 @@ _INNER: Final = st.tuples(st.sampled_from(["brokers", "topics"]), TEXT, JSON).ma
     lambda one: _written(posted(**{one[0]: {one[1]: one[2]}}))
 )
 _TAKEOVER: Final = st.fixed_dictionaries({}, optional={"group": JSON, "dry_run": JSON, "x": JSON}).map(_written)
+_OUTCOME_BEYOND_UTF8: Final = _written(
+    {"version": 1, "application": "\ud800", "plan": None, "error": "NONE", "fallback": "\ud800"}
+)
+_SHOWN: Final = ("/metrics", "/", "/v1/streams", "/v1/events")
+"""What shows the things that were posted."""
 BODIES: Final = (
     st.binary(max_size=200) | TEXT.map(lambda text: text.encode("utf-8", "surrogatepass")) | JSON.map(_written)
 )
@@ -160,6 +165,7 @@ def check(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) -
     @example(of("GET", "since=nan&most=1&kind=plan"))
     @example(of("POST", "group=orders", _written(posted(topics={"\ud800": {"partitions": {"0": {}}}}))))
     @example(of("POST", "group=orders", b'{"group": "\\ud800"}'))
+    @example(of("POST", "", _OUTCOME_BEYOND_UTF8))
     @example(of("POST", "group=orders", b"[" * DEEP))
     @example(of("POST", "group=orders", b'{"group": "or', whole=False))
     @given(REQUESTS)
@@ -173,6 +179,8 @@ def check(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) -
             assert set(json.loads(body)) == {"error"}
 
     holds()
+    for shown in _SHOWN:
+        assert runner.run(answered(app, shown, of("GET")))[0] == 200, (path, shown)
 
 
 @pytest.mark.timeout(4 * SECONDS)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from samerack.events import Event, EventLog
 from samerack.events.event_log import EventMetrics
@@ -224,6 +225,16 @@ def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
         running.wait(lambda: not running.writer.gaps())
         assert running.metric("samerack_events_stored") == 1.0
     assert numbers(read(tmp_path / "file" / "state" / "events.db", 10)) == [2, 3]
+
+
+def test_an_event_that_cannot_be_written_keeps_no_other_one_back(path: Path) -> None:
+    """One with a text beyond UTF-8 is counted as dropped and logged, and all others are written."""
+    with capture_logs() as logged, kept(path) as running:
+        for number, group in enumerate(("orders", "\ud800", "orders")):
+            running.events.add("rebalance", group, generation=number)
+    assert numbers(read(path, 10)) == [0, 2]
+    assert running.metric("samerack_events_dropped_total") == 1.0
+    assert [one["event"] for one in logged if one["log_level"] == "error"] == ["event-dropped"]
 
 
 def test_a_locked_file_is_waited_for(path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from samerack.agent.streams.context import PlanContext, PlanRules, Rackless
+from samerack.agent.streams.figures import planned_text
 from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import PlanQuestionError, read_question
@@ -78,6 +79,25 @@ def test_clients_without_a_rack_get_the_one_that_the_agent_knows() -> None:
     known = summary(plan(application(racked=False), rules=rules, racks=racks), plan="2")
     assert known.sources_after == 0
     assert "set their client.rack" in known.warnings[0]
+
+
+def test_what_clients_without_client_rack_read_is_not_known_where_the_leaders_rack_is_not() -> None:
+    """They read from leaders only: a replica in their rack may be a follower; without one the leader is elsewhere."""
+    racks = {f"00000000-0000-0000-0000-{number:012x}": rack for number, rack in enumerate(RACKS, start=1)}
+    rules = {"strategy": "min_traffic"}
+    question = application(racked=False)
+    for n, (_, _, (source, _)) in enumerate(question["tasks"]):
+        source[3] = [n % 3, (n + 1) % 3]
+    found = summary(plan(question, rules=rules, racks=racks), plan="1")
+    assert (found.sources_before, found.sources_after, found.share_after, found.cost_after) == (12, None, None, None)
+    assert "sources across racks 12 > -" in planned_text(found)
+    for _, _, (source, _) in question["tasks"]:
+        source[3] = [0, 1]
+    far = summary(plan(question, rules=rules, racks=dict.fromkeys(racks, "c")), plan="2")
+    assert (far.sources_before, far.sources_after) == (12, 12)
+    for client in question["clients"]:
+        client["rack"] = 0
+    assert summary(plan(question, rules=rules), plan="3").sources_after == 0
 
 
 def test_weights_by_bytes_decide_which_task_reads_across_racks() -> None:

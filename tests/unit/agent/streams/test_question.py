@@ -68,6 +68,7 @@ WRONG: list[tuple[Json, str]] = [
     (changed(("application",), ""), "application: expected a name"),
     (changed(("application",), "x" * 250), "at most 249"),
     (changed(("topics",), [1]), "topics: expected strings"),
+    (changed(("topics", 0), "\ud800"), "topics: expected strings in UTF-8"),
     (changed(("racks",), None), "racks: expected a list"),
     (changed(("tasks", 0, 0), "none"), "task id 'none'"),
     (changed(("tasks", 0, 1), 2), "tasks: number 0"),

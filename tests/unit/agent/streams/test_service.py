@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +19,8 @@ from structlog.testing import capture_logs
 
 from lab.sandbox.admin import wait_until
 from samerack.agent.metrics import Metrics
-from samerack.agent.streams import service as service_module
 from samerack.agent.streams.context import MAX_TEXT, NoPlanError
-from samerack.agent.streams.reporter import ERRORS, MAX_APPLICATIONS
+from samerack.agent.streams.reporter import ERRORS, MAX_APPLICATIONS, read_outcome
 from samerack.agent.streams.service import StreamsService
 from samerack.agent.web.api import MAX_QUESTION_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
@@ -140,6 +140,27 @@ def test_a_question_without_a_turn_is_refused(agent: Endpoint, *, is_ready: bool
         pass
 
 
+def test_questions_of_many_applications_at_once_wait_for_each_other() -> None:
+    """Applications on one host that rebalance at the same moment all get their plans."""
+    with endpoint({"deadline_seconds": 50}) as agent, ThreadPoolExecutor(6) as pool:
+        agent.prepare()
+        assert [status for status, _ in pool.map(agent.ask, [question(f"app-{n}") for n in range(6)])] == [200] * 6
+
+
+def test_questions_that_get_no_turn_in_time_are_counted_as_busy() -> None:
+    """Also those whose bodies were not read, as too many others were in memory; the reason says what to raise."""
+    names = [f"app-{number}" for number in range(4)]
+    with endpoint({"deadline_seconds": 0.3}) as agent, ThreadPoolExecutor(len(names)) as pool:
+        agent.prepare()
+        with agent.service._turn(1.0):
+            answers = list(pool.map(agent.ask, map(question, names)))
+            agent.service.report_no_turn("")
+        counted = values(agent.metrics, "samerack_streams_failures_total")
+    assert [status for status, _ in answers] == [503] * 4
+    assert all("raise streams.deadline_seconds" in answer["error"] for _, answer in answers)
+    assert {labels[0] for labels, count in counted.items() if labels[1] == "busy" and count == 1.0} == {*names}
+
+
 def test_a_question_waits_for_the_process_that_starts() -> None:
     """A question that comes while its process starts, as the jar's first one, is not refused as one too many."""
     with endpoint({"deadline_seconds": 50}) as agent:
@@ -255,6 +276,8 @@ def test_the_errors_of_an_outcome_are_kafkas() -> None:
         ({"version": 1, "application": "a" * 250, "error": "NONE"}, "application: expected a name of at most 249"),
         ({"version": 1, "application": "a", "error": "NONE", "plan": "p" * 250}, "plan: expected a name of at most"),
         ({"version": 1, "application": "a", "error": "NONE", "fallback": 1}, "fallback"),
+        ({"version": 1, "application": "\ud800", "error": "NONE"}, "application: expected a name of at most 249"),
+        ({"version": 1, "application": "a", "error": "NONE", "plan": "\ud800"}, "plan: expected a name of at most"),
     ],
 )
 def test_a_wrong_outcome_changes_nothing(agent: Endpoint, body: Any, reason: str) -> None:
@@ -262,6 +285,13 @@ def test_a_wrong_outcome_changes_nothing(agent: Endpoint, body: Any, reason: str
     status, answer = agent.post("/v1/streams/computed", body)
     assert (status, reason in answer["error"]) == (400, True)
     assert agent.service.board.all() == ()
+
+
+def test_reasons_are_in_utf_8() -> None:
+    """Half a surrogate pair, which JSON and exceptions may have, is replaced: no event can have it."""
+    outcome = read_outcome(json.dumps(OUTCOME | {"fallback": "no \ud800"}).encode())
+    assert outcome.fallback == "no \ufffd"
+    assert str(NoPlanError(HTTPStatus.UNPROCESSABLE_ENTITY, "no \ud800")) == "no \ufffd"
 
 
 def test_a_reason_is_bounded(agent: Endpoint) -> None:
@@ -292,15 +322,13 @@ def test_a_machine_without_room_for_a_process_is_a_refusal(agent: Endpoint, monk
     assert [(one["event"], one["application"]) for one in logged] == [("streams-process-not-started", "orders")]
 
 
-def test_a_question_that_waited_until_its_deadline_kills_no_process(
-    agent: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_that_waited_until_its_deadline_kills_no_process(agent: Endpoint) -> None:
     """Where the start of the process took the time of the plan, the process stays, and the reason says so."""
     agent.prepare()
-    waited = iter([0.0, 49.9])
-    monkeypatch.setattr(service_module, "time", SimpleNamespace(monotonic=lambda: next(waited)))
-    status, answer = agent.ask(question("orders"))
-    assert (status, "was ready only 49.9 s after the request" in answer["error"]) == (504, True)
+    body = json.dumps(question("orders")).encode()
+    with pytest.raises(NoPlanError, match=r"was ready only \d\d\.\d s after the request") as refused:
+        agent.service.plan(body, "orders", since=time.monotonic() - 49.9)
+    assert refused.value.status == 504
     assert agent.service._process.is_ready
 
 

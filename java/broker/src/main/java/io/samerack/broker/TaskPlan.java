@@ -2,6 +2,7 @@ package io.samerack.broker;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,9 +18,9 @@ import org.apache.kafka.coordinator.group.api.streams.assignor.MemberAssignment;
  *
  * <p>Each step is exact in this order: loads of members as even as can be (of stateful tasks; of active tasks; of all
  * tasks), for standbys the fewest copies of a task in one rack and the fewest with a tag of the active one, then KIP-925's
- * cost (traffic times partitions read across racks, and non-overlap for each task on a process that has not had it), then
- * the fewest changes of members, by how much state the new one has. Subtopologies of active tasks are spread over members
- * as far as all that leaves it open.
+ * cost (traffic times partitions read across racks, and non-overlap for each task on a process that has not had it; where
+ * none has, as after a restart of all, that has no files of it), then the fewest changes of members, by how much state the
+ * new one has. Subtopologies of active tasks are spread over members as far as all that leaves it open.
  */
 final class TaskPlan {
     /** More than any difference between two members in {@link TaskGroup.Held}. */
@@ -93,9 +94,9 @@ final class TaskPlan {
                     long cost = (long) traffic * across(reads.inputs[task], rack) + nonOverlap;
                     network.arc(nodeOf[task], place[rack], 1, price * cost + tie * STRANGER);
                 }
-                for (Map.Entry<Integer, TaskGroup.Held> one : group.heldByProcess(task).entrySet()) {
-                    boolean stays = one.getValue() == TaskGroup.Held.ACTIVE
-                            || group.runner[task] == TaskGroup.NOBODY && one.getValue() == TaskGroup.Held.COPY;
+                Map<Integer, TaskGroup.Held> held = group.heldByProcess(task);
+                for (Map.Entry<Integer, TaskGroup.Held> one : held.entrySet()) {
+                    boolean stays = one.getValue() == best(held);
                     long cost = (long) traffic * across(reads.inputs[task], rackOf(one.getKey())) + (stays ? 0 : nonOverlap);
                     for (int member : group.membersOf[one.getKey()]) {
                         int change = member == group.runner[task] ? 0 : 1 + one.getValue().ordinal();
@@ -176,12 +177,13 @@ final class TaskPlan {
             int runner = group.processOf[active[task]];
             int[] place = copyPlaces(network, nodeOf[task], rackOf(runner), apart);
             Map<Integer, TaskGroup.Held> held = group.heldByProcess(task);
+            held.remove(runner);
             for (int process = 0; process < any.length; process++) {
                 if (process == runner) {
                     continue;
                 }
                 TaskGroup.Held what = held.get(process);
-                boolean stays = what == TaskGroup.Held.ACTIVE || what == TaskGroup.Held.COPY;
+                boolean stays = what != null && (what != TaskGroup.Held.FILES || what == best(held));
                 long read = (long) traffic * across(reads.changelogs[task], rackOf(process));
                 long cost = apart * equalTags(process, runner) + price * (read + (stays ? 0 : nonOverlap));
                 int from = place[rackOf(process)];
@@ -193,7 +195,7 @@ final class TaskPlan {
                 arc(network, from, here, 1, cost);
                 for (int member : group.membersOf[process]) {
                     boolean same = group.held.get(task).get(member) == TaskGroup.Held.COPY;
-                    arc(network, here, member, 1, same ? 0 : stays ? 1 : 2);
+                    arc(network, here, member, 1, same ? 0 : what == TaskGroup.Held.FILES ? 2 : 1);
                 }
             }
         }
@@ -220,6 +222,11 @@ final class TaskPlan {
             }
         }
         return place;
+    }
+
+    /** Returns the most state of a task that a process has; files are of some age, so they count where nothing else is. */
+    private static TaskGroup.Held best(Map<Integer, TaskGroup.Held> held) {
+        return Collections.min(held.values());
     }
 
     private int equalTags(int process, int other) {

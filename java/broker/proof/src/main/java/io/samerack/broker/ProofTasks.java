@@ -31,6 +31,15 @@ final class ProofTasks implements GroupSpec, AssignmentConfigs, TopologyDescribe
         Map<String, Set<Integer>> standby = new TreeMap<>();
         Map<String, Map<Integer, Long>> offsets = new TreeMap<>();
 
+        /** Stops and starts: what it had are files. */
+        void restart() {
+            for (Map<String, Set<Integer>> had : List.of(active, standby)) {
+                had.forEach((name, tasks) -> tasks.forEach(
+                        task -> offsets.computeIfAbsent(name, key -> new TreeMap<>()).put(task, 7L)));
+                had.clear();
+            }
+        }
+
         @Override
         public Optional<String> instanceId() {
             return Optional.empty();
@@ -205,6 +214,9 @@ final class ProofTasks implements GroupSpec, AssignmentConfigs, TopologyDescribe
             Set<Integer> copies = member.standby.getOrDefault(name, new TreeSet<>());
             copies.removeAll(active);
         }));
+        if (dice.nextInt(4) == 0) {
+            members.values().forEach(Member::restart);
+        }
     }
 
     @Override

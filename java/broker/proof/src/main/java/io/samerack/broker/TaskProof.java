@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -16,7 +17,7 @@ import org.apache.kafka.coordinator.group.api.streams.assignor.TaskAssignor;
 /**
  * Holds the assignor of Streams groups to what it promises; ends with an exception and the group where it does not.
  *
- * <p>{@code TaskProof exhaustive|threads COUNT}, {@code TaskProof guest}, {@code TaskProof large TASKS THREADS}, and
+ * <p>{@code TaskProof exhaustive|threads COUNT}, {@code TaskProof guest|restart}, {@code TaskProof large TASKS THREADS}, and
  * {@code TaskProof another} on a class path without the coordinator; each prints one line of JSON with what was counted.
  */
 public final class TaskProof {
@@ -38,6 +39,7 @@ public final class TaskProof {
             case "exhaustive" -> exhaustive(Integer.parseInt(arguments[1]));
             case "threads" -> threads(Integer.parseInt(arguments[1]));
             case "guest" -> guest();
+            case "restart" -> restart();
             case "large" -> large(Integer.parseInt(arguments[1]), Integer.parseInt(arguments[2]));
             case "another" -> another();
             default -> throw new IllegalArgumentException(arguments[0]);
@@ -170,6 +172,50 @@ public final class TaskProof {
         System.out.println("{\"checks\": " + held + "}");
     }
 
+    /** Where no process runs a task, or has a copy, those with files of it count as having it: it stays, by the prices. */
+    private static void restart() {
+        List<Map<String, Set<Integer>>> own = List.of(Map.of("0", Set.of(0)), Map.of("0", Set.of(1)));
+        ProofTasks group = restarted(own, List.of(List.of("rack1"), List.of("rack0")));
+        stays(group, own);
+        require(!actives(plan(group, assignor(10, 1))).equals(own), "racks are worth more");
+        for (int number = 0; number < own.size(); number++) {
+            ProofTasks.Member member = group.members.get("member" + number);
+            member.standby = own.get(number);
+            member.offsets = Map.of("0", Map.of(0, 9L, 1, 9L));
+        }
+        stays(group, own);
+        ProofTasks copied = restarted(List.of(Map.of(), own.get(0), Map.of()), List.of(List.of("rack2")));
+        copied.members.get("member0").active = own.get(0);
+        copied.standbys = 1;
+        GroupAssignment plan = plan(copied, assignor(1, 10));
+        require(plan.members().get("member1").standbyTasks().equals(own.get(0)), "a standby leaves its state", plan);
+        System.out.println("{\"checks\": " + held + "}");
+    }
+
+    /** A process in a rack for each entry, which had these tasks; the racks of what the tasks read. */
+    private static ProofTasks restarted(List<Map<String, Set<Integer>>> own, List<List<String>> racks) {
+        ProofTasks group = new ProofTasks();
+        group.topology.put("0", new ProofTasks.Subtopology(racks.size(), Map.of("s0", racks, "c0", racks)));
+        for (int number = 0; number < own.size(); number++) {
+            ProofTasks.Member member = new ProofTasks.Member();
+            member.process = "process" + number;
+            member.rack = "rack" + number;
+            member.active = new TreeMap<>(own.get(number));
+            member.restart();
+            group.members.put("member" + number, member);
+        }
+        return group;
+    }
+
+    private static List<Map<String, Set<Integer>>> actives(GroupAssignment plan) {
+        return new TreeMap<>(plan.members()).values().stream().map(one -> one.activeTasks()).toList();
+    }
+
+    private static void stays(ProofTasks group, List<Map<String, Set<Integer>>> own) {
+        GroupAssignment plan = plan(group, assignor(1, 10));
+        require(actives(plan).equals(own), "a task leaves its state", plan);
+    }
+
     /** A large group has its exact plan within a twentieth of the steps that are allowed, so in about 50 ms. */
     private static void large(int tasks, int threads) throws Exception {
         RackAwareTaskAssignor assignor = assignor(Map.of(Settings.MAX_STEPS, Settings.DEFAULT_MAX_STEPS / 20));
@@ -201,7 +247,7 @@ public final class TaskProof {
         GroupAssignment plan = assignor(10, 1).assign(group, group);
         group.topology.forEach((id, subtopology) -> require(
                 plan.members().values().stream()
-                                .mapToInt(member -> member.activeTasks().getOrDefault(id, java.util.Set.of()).size())
+                                .mapToInt(member -> member.activeTasks().getOrDefault(id, Set.of()).size())
                                 .sum()
                         == subtopology.tasks(),
                 "each task runs once"));

@@ -145,6 +145,14 @@ final class TaskSearch {
                 : 3;
     }
 
+    /** How strange a task is to the least strange process but one; no less strange than files where it has nothing. */
+    private int least(Task task, String but) {
+        return members.stream()
+                .filter(member -> !member.process.equals(but))
+                .mapToInt(member -> strange(task, member))
+                .reduce(2, Math::min);
+    }
+
     private static long squares(int[] load) {
         return Arrays.stream(load).mapToLong(units -> (long) units * units).sum();
     }
@@ -163,8 +171,7 @@ final class TaskSearch {
             spread += Math.min(share[chosen[index]]++, (count + load.length - 1) / load.length);
             load[chosen[index]]++;
             int strange = strange(task, member);
-            boolean runs = members.stream().anyMatch(one -> has(one.active, task));
-            int price = stateful && strange > (runs ? 0 : 1) ? nonOverlap : 0;
+            int price = stateful && strange > least(task, null) ? nonOverlap : 0;
             cost += (long) (stateful ? traffic : 1) * across('s', task, member) + price;
             changes += has(member.active, task) ? 0 : strange + 1;
         }
@@ -203,7 +210,8 @@ final class TaskSearch {
                         .filter(tag -> Objects.equals(member.tags.get(tag), runner.tags.get(tag)))
                         .count();
                 int strange = strange(task, member);
-                cost += (long) traffic * across('c', task, member) + (strange > 1 ? nonOverlap : 0);
+                int price = strange > Math.max(1, least(task, runner.process)) ? nonOverlap : 0;
+                cost += (long) traffic * across('c', task, member) + price;
                 changes += has(member.standby, task) ? 0 : Math.max(1, strange);
             }
         }
