@@ -290,8 +290,8 @@ def limits_of(members: Sequence[MemberInput]) -> Int64Array | None:
             raise AssignmentError(
                 f"member {member.id!r}: max_partitions is {member.max_partitions}; expected 0 or more"
             )
-    limits = [NO_LIMIT if member.max_partitions is None else member.max_partitions for member in members]
-    return np.minimum(np.array(limits, np.int64), NO_LIMIT)
+    limits = (NO_LIMIT if member.max_partitions is None else member.max_partitions for member in members)
+    return np.array([min(limit, NO_LIMIT) for limit in limits], np.int64)
 
 
 def _reject_twins(ids: Iterable[str]) -> None:

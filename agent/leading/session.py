@@ -290,7 +290,7 @@ class Session:
             PlanRecord(
                 at=self._parts.clock(),
                 subscriptions=sent.subscriptions,
-                failed=plan.failure is not None,
+                failed=plan.assignor != "optimal",
                 withheld=plan.withheld > 0,
                 asked=asked,
                 changed=before is not None and bool(changed_topics(before.cluster, sent.cluster, plan.problem.topics)),

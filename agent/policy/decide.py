@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
@@ -53,6 +53,8 @@ _LAG_SECONDS: Final = 3600.0
 """A pause delays all partitions: it must be shorter than the lag, or than what that would grow in this time."""
 _RELIEVED_PER_DAY: Final = 3
 """Rebalances a day that take load from members whose lag grows; one more gives it back."""
+_REPEATED_SECONDS: Final = 3600.0
+"""After so long without lag or uneven load a rebalance for it is proposed anew: lag comes and goes within minutes."""
 _UNMEASURED_SECONDS: Final = 600.0
 """How long bytes are waited for that a minimum needs: a group is measured within some minutes, or not at all."""
 _Refusal: TypeAlias = tuple[Reason, float | None]
@@ -79,7 +81,8 @@ class PolicyState:
         budget: The rebalance budget.
         breaker: The circuit breaker.
         unmeasured: Since when the agent waits for measured bytes (seconds, monotonic).
-        proposed: The saving of the open proposal; None without one.
+        proposed: The saving of the open proposal for racks or traffic; None without one.
+        relief_proposed: When a rebalance of each open proposal for load or lag was last worth it (seconds, monotonic).
         relieved: When rebalances of the last day took load from members whose lag grew (seconds, monotonic).
     """
 
@@ -87,6 +90,7 @@ class PolicyState:
     breaker: Breaker
     unmeasured: float | None = None
     proposed: float | None = None
+    relief_proposed: Mapping[Reason, float] = field(default_factory=dict)
     relieved: tuple[float, ...] = ()
 
 
@@ -130,7 +134,7 @@ def decide(
             # a withheld partition has no owner, like a new one: only the budget prevents endless rebalances
             return _required(replace(state, budget=_spent(state.budget)), condition, Reason.PARTITIONS_CHANGED)
     if condition.growing is not None and not condition.ends_lag:
-        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.NO_ROOM)
+        return state, _decision(condition, Action.SUPPRESS, Reason.NO_ROOM)
     weigh_up = _relieve if condition.growing is not None or condition.relieves else _evaluate
     return weigh_up(state, condition, now, wall, rules)
 
@@ -139,15 +143,16 @@ def _evaluate(
     state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
 ) -> tuple[PolicyState, Decision]:
     """Decide by what a rebalance would save, and whether that is enough."""
+    closed = replace(state, proposed=None, relief_proposed={})
     if condition.present.cross_rack_share <= condition.possible.cross_rack_share + TOLERANCE:
-        return replace(state, proposed=None), _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
+        return closed, _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
     saving = condition.saving
     if saving <= rules.min_saving + TOLERANCE:
-        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_MIN_SAVING)
+        return closed, _decision(condition, Action.SUPPRESS, Reason.BELOW_MIN_SAVING)
     if why_cheaper(condition) is Reason.TRAFFIC_CHANGED and _is_uncertain(condition, rules):
-        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_MIN_SAVING)
+        return closed, _decision(condition, Action.SUPPRESS, Reason.BELOW_MIN_SAVING)
     if rules.max_pause_seconds and (condition.pause_seconds or 0.0) > rules.max_pause_seconds:
-        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
+        return closed, _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
     state, weighed = _weigh(state, condition, now, wall, rules)
     if weighed is not None:
         return state, _decision(condition, Action.SUPPRESS, *weighed)
@@ -163,7 +168,7 @@ def _relieve(
     growing, pause = condition.growing, condition.pause_seconds or 0.0
     if growing is not None:
         if pause >= max(growing.seconds, growing.growth * _LAG_SECONDS):
-            return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
+            return state, _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
         recent = tuple(at for at in state.relieved if now - at < SECONDS_PER_DAY)
         state = replace(state, relieved=recent)
         most = _RELIEVED_PER_DAY - (not growing.growth)  # the last is kept for lag that grows
@@ -171,8 +176,10 @@ def _relieve(
             until = wall + recent[-most] + SECONDS_PER_DAY - now
             return state, _decision(condition, Action.SUPPRESS, Reason.OUT_OF_BUDGET, until)
     if rules.max_pause_seconds and pause > rules.max_pause_seconds:
-        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
-    if state.proposed is not None:
+        return state, _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
+    reason, proposed = why_cheaper(condition), state.relief_proposed
+    if now - proposed.get(reason, float("-inf")) < _REPEATED_SECONDS:
+        state = replace(state, relief_proposed={**proposed, reason: now})
         return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
     return _unless_refused(state, condition, now, wall, rules)
 
@@ -246,7 +253,11 @@ def _act(state: PolicyState, condition: GroupCondition, now: float, rules: Polic
     reason = why_cheaper(condition)
     state = replace(state, budget=_spent(state.budget))
     if rules.mode == "propose":
-        return replace(state, proposed=condition.saving), _decision(condition, Action.PROPOSE, reason)
+        if reason in (Reason.LAG_GROWS, Reason.UNEVEN_LOAD):
+            state = replace(state, relief_proposed={**state.relief_proposed, reason: now})
+        else:
+            state = replace(state, proposed=condition.saving)
+        return state, _decision(condition, Action.PROPOSE, reason)
     if reason is Reason.LAG_GROWS:
         state = replace(state, relieved=(*state.relieved, now))
     elif reason is not Reason.UNEVEN_LOAD:  # the breaker judges rebalances by what they save

@@ -18,14 +18,23 @@ _HEAVY: Final = 1.5
 
 
 def with_room(units: LoadUnits) -> LoadUnits:
-    """Return the units with limits of partitions raised by the same number, the least with which all can be placed."""
-    by_kind = np.bincount(units.kind, weights=units.count, minlength=len(units.may_have)).astype(np.float64)
-    total = int(units.count.sum())
+    """Return the units with limits of partitions raised by the same number, the least with which all can be placed.
+
+    They are placed whole: of bundles of two partitions, three fit where seven partitions do. Where bundles differ in
+    size, it may be less than the least.
+    """
+    kinds, total = len(units.may_have), int(units.count.sum())
+    needs = [(1, np.bincount(units.kind, weights=units.count, minlength=kinds))]
+    needs += [
+        (size, np.bincount(units.kind[units.count >= size], minlength=kinds).astype(np.float64))
+        for size in np.unique(units.count[units.count > 1]).tolist()
+    ]
     most = np.minimum(units.most, total)
     low, high = 0, total
     while low < high:
         more = (low + high) // 2 if low else 0  # mostly none is needed
-        if _short(by_kind, units.may_have, (most + more).astype(np.float64)).any():
+        room = most + more
+        if any(_short(need, units.may_have, (room // size).astype(np.float64)).any() for size, need in needs):
             low = more + 1
         else:
             high = more

@@ -162,20 +162,25 @@ class _Exchanges:
         return self._trade(here, mine, targets, over) or self._displace(here, mine)
 
     def _pass_on(self, here: int) -> bool:
-        """Move units from member to member until one has room for one more; return whether there is such a way.
+        """Move units from member to member until one has room for another; return whether there is such a way.
 
-        There is always one where units are partitions: limits of partitions are such that all can be placed.
+        There is always one where all units have equal counts: limits of partitions are such that all can be placed. The
+        units of a kind have, and no member on the way gets further beyond its limit.
         """
         units = self._units
         kinds, members = units.may_have.shape
         has = np.zeros((members, kinds), np.bool_)
         has[self.member, units.kind] = True
+        size = np.zeros(kinds, np.int64)
+        size[units.kind] = units.count
         came = {here: (NOBODY, NOBODY)}
         ways = [here]
         for at in ways:
-            if self._count[at] < units.most[at]:
+            comes = 0 if at == here else int(size[came[at][1]])
+            if self._count[at] + comes <= units.most[at]:
                 break
-            for kind in np.flatnonzero(has[at]).tolist():
+            passes = self._count[at] + comes - size <= max(units.most[at], self._count[at])
+            for kind in np.flatnonzero(has[at] & passes).tolist():
                 new = [there for there in np.flatnonzero(units.may_have[kind]).tolist() if there not in came]
                 came.update(dict.fromkeys(new, (at, kind)))
                 ways += new

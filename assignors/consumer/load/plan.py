@@ -100,7 +100,8 @@ def place_by_load(units: LoadUnits, *, tolerance: float, full: float = 0.0) -> I
     if small:
         best = cheapest_plan(units, best, limit)
     if (units.home != NOBODY).all() and rank(units, units.home, limit)[:4] <= rank(units, best, limit)[:4]:
-        best = mended(units, units.home.copy(), limit)
+        better = mended(units, units.home.copy(), limit)
+        best = better if rank(units, better, limit) < rank(units, units.home, limit) else units.home.copy()
     return best
 
 

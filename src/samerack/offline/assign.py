@@ -20,7 +20,7 @@ from rich.table import Table
 from samerack.assignors.check import round_to_send, transferring
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.evaluate import evaluate, known_crossing_by_member
-from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.assignors.problem import NOBODY, AssignmentError, Int32Array, Problem, by_counts
 from samerack.assignors.streams.registry import ASSIGNORS as ASSIGNORS_OF_TASKS
 from samerack.common.console import Column, Console, table_of
 from samerack.common.words import count, partitions_across, percent
@@ -170,7 +170,7 @@ def _plan_group(question: AssignQuestion, assignor: str | None, *, curve: bool, 
     if assignor is not None:
         question = question.model_copy(update={"assignor": assignor})
     if curve:
-        points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
+        points = points_of(by_counts(problem_of(question)), options_of(question), seconds=question.deadline_seconds)
         if as_json:
             typer.echo(json.dumps({"points": [asdict(point) for point in points]}))
         else:

@@ -61,7 +61,8 @@ class PolicyRules(Section):
         default=0.05,
         ge=0,
         le=1,
-        description="Minimum saving for a rebalance, as a share of the group's partitions, and of its bytes if "
+        description="Minimum saving for a rebalance, as a share of what the group reads: of bytes once they are "
+        "measured, before that of partitions; with `leading.weigh_by: partitions` of partitions, and also of bytes if "
         "measured. Every minimum must be exceeded.",
     )
     min_saving_bytes_per_second: float = Field(

@@ -103,6 +103,12 @@ def test_weights_and_co_partitioning() -> None:
     assert together["assignment"]["m1"] in ([["t", 0], ["u", 0]], [["t", 1], ["u", 1]])
 
 
+def test_a_limit_beyond_all_partitions_is_none() -> None:
+    """It ended with an OverflowError from 2^63 on."""
+    large, none = member(0, max_partitions=2**80), member(0, max_partitions=2**31 - 1)
+    assert len({json.dumps(answer["assignment"]) for answer in answers(large, none)}) == 1
+
+
 def test_unknown_brokers_and_topics() -> None:
     """A replica on an unlisted broker has no rack, so that nothing is known; an unknown topic is ignored."""
     (answer,) = answers(GROUP | {"brokers": []})

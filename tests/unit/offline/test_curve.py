@@ -44,6 +44,20 @@ def test_points_from_a_fair_share_to_all_near() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "loads",
+    [
+        {"loads": {"t": [10] * 10}},
+        {"members": [one | {"capacity": 2} if one["rack"] == "a" else one for one in GROUP["members"]]},
+        {"members": [one | {"max_partitions": 5} for one in GROUP["members"]]},
+    ],
+    ids=["loads", "capacity", "max_partitions"],
+)
+def test_points_are_by_counts_also_where_members_are_balanced_by_load(loads: dict[str, Any]) -> None:
+    """Only plans by counts have a skew: by loads the curve was one point, whatever uneven counts would save."""
+    assert run("-", "--json", given=GROUP | loads).stdout == run("-", "--json", given=GROUP).stdout
+
+
 def test_last_point_lies_between_two_steps() -> None:
     """If 5 is not enough and 10 too much, the last point is the least that is enough."""
     group = GROUP | {"topics": {"t": [[0]] * 17}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.policy import CrossRackShare
+from samerack.agent.policy import Action, CrossRackShare
 from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured, shares_of
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
@@ -23,6 +23,7 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.snapshot import Shares
 from samerack.traffic.weights import WeightBook
+from tests.unit.agent.leading.policies import Decisions, condition
 from tests.unit.agent.measured import B, C, group, publish, snapshot
 
 
@@ -101,6 +102,22 @@ def test_shares_are_of_bytes_in_plans_and_curves() -> None:
     assert [*shares, curve_of(plan.problem, rates)[0].cross_rack_share] == [crossing] * 4
     assert plan.before.cross_rack_share != crossing
     assert points_of(plan.problem, Options())[0].cross_rack_share != crossing
+
+
+@pytest.mark.parametrize(("weigh_by", "action"), [("bytes", Action.REBALANCE), ("partitions", Action.NOTHING)])
+def test_a_saving_is_a_share_of_bytes_where_partitions_weigh_by_them(weigh_by: str, action: Action) -> None:
+    """The partition with most bytes comes near and another one goes far: of 40 partitions one stays across racks."""
+    rates = {("t", number): 1.0 if number else 64.0 for number in range(40)}
+    owned = {"a": [*range(1, 21)], "b": [0, *range(21, 40)]}
+    problem = build_problem(
+        topics={"t": [["a"]] * 21 + [["b"]] * 19},
+        members=[MemberInput(id=rack, topics=("t",), rack=rack, owned={"t": owned[rack]}) for rack in owned],
+        weights=weights_of_rates(rates) if weigh_by == "bytes" else None,
+    )
+    plan = planner.make_plan(problem, replace(MODE, rack_aware_fetch=True))
+    assert (plan.before.cross_rack, plan.after.cross_rack) == (1, 1)
+    case = replace(condition(rates=(64.0, 1.0)), present=plan.before, possible=plan.after)
+    assert Decisions().decide(case).action is action
 
 
 def test_without_bytes_partitions_count_as_they_do_in_planning() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason, rules_of
 from samerack.agent.policy.decide import next_opening
+from samerack.agent.policy.lag_guard import GrowingLag
 from samerack.settings.policy import PolicyRules, WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Decisions, condition, ruled
 
@@ -239,6 +241,26 @@ def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
     assert run.state.budget.tokens == 2.0
     assert run.decide(condition(7, 7)).reason is Reason.NOTHING_TO_GAIN
     assert run.decide(condition(50, 30)).action is Action.PROPOSE
+
+
+def test_an_open_proposal_hides_none_for_another_reason() -> None:
+    """One for racks hid all for lag or load. Each is made once, though lag comes and goes; after an hour anew."""
+    racks = condition(50, 30)
+    uneven = replace(racks, uneven=(0.5, 0.0))
+    lag = replace(uneven, growing=GrowingLag(seconds=600.0, growth=0.5, members=("m-1",)), greatest_loads=(1.5, 0.6))
+    no_room = replace(lag, greatest_loads=(1.5, 1.5))
+    run = Decisions(rules=ruled(mode="propose"))
+    for case, reason in ((racks, Reason.RACKS_CHANGED), (lag, Reason.LAG_GROWS), (uneven, Reason.UNEVEN_LOAD)):
+        first, again = (run.decide(case, after=120.0) for _ in range(2))
+        assert (first.action, first.reason) == (Action.PROPOSE, reason)
+        assert (again.action, again.reason) == (Action.NOTHING, Reason.PROPOSED)
+    for case in (racks, lag, racks, uneven, lag, uneven) * 12:
+        assert run.decide(case, after=120.0).reason is Reason.PROPOSED
+    assert run.decide(no_room).reason is Reason.NO_ROOM
+    assert run.decide(racks, after=3600.0).reason is Reason.PROPOSED
+    assert run.decide(lag).action is Action.PROPOSE
+    assert run.decide(condition(7, 7)).reason is Reason.NOTHING_TO_GAIN
+    assert run.decide(lag).action is Action.PROPOSE
 
 
 def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:

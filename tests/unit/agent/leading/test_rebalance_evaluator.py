@@ -139,6 +139,7 @@ def test_members_are_balanced_by_records_where_the_group_is_to_be() -> None:
     ("rule", "counts"),
     [
         ({"match": "m-a", "max_partitions": 1}, (1, 3)),
+        ({"match": "m-a", "max_partitions": 2**80}, (2, 2)),
         ({"match": "host-b", "capacity": 3.0}, (1, 3)),
         ({"match": "somebody", "capacity": 3.0}, (2, 2)),
     ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,12 +18,13 @@ from unittest import mock
 import pytest
 from hypothesis import settings
 
-from samerack.agent.group_status import OBSERVING
+from samerack.agent.group_status import LEADING, OBSERVING
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.session import Session
 from samerack.agent.policy.requests import Wish
 from samerack.agent.supervisor.line import HAND_OVER_SECONDS
 from samerack.election.leadership_state import LeadershipState
+from samerack.planning import planner
 from tests.simulator import broker, leadership
 from tests.simulator.agent import settings_of, simulated
 from tests.simulator.consumers import KINDS, Consumer
@@ -394,6 +396,24 @@ def test_a_group_that_the_agent_has_left_changes_to_an_assignor_that_the_agent_d
     """
     assert _changes_to_foreign_assignor(leaves=True) == []
     assert _changes_to_foreign_assignor(leaves=False)
+
+
+def test_plans_by_counts_in_place_of_late_ones_by_load_are_no_reason_to_leave() -> None:
+    """After three in a row the agent left a group that it led by racks; range's plans are such a reason."""
+
+    def late(*given: Any, **named: Any) -> planner.Plan:
+        return replace(make_plan(*given, **named), failure="LateError: no plan within 2.5 s")
+
+    make_plan = planner.make_plan
+    with _world(initial_delay_ms=3000) as world, mock.patch.object(planner, "make_plan", late):
+        world.start_agent(0)
+        world.settle()
+        for rack in (*RACKS, *RACKS):
+            world.join("java", rack)
+            world.wait(6000)
+        agent = world.agents[0]
+        assert agent.leader is not None
+        assert agent.leader.reporter.role == LEADING
 
 
 def test_a_group_that_needs_nothing_is_described_every_five_seconds() -> None:
