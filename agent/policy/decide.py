@@ -143,7 +143,7 @@ def _evaluate(
     state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
 ) -> tuple[PolicyState, Decision]:
     """Decide by what a rebalance would save, and whether that is enough."""
-    closed = replace(state, proposed=None, relief_proposed={})
+    closed = replace(state, proposed=None)
     if condition.present.cross_rack_share <= condition.possible.cross_rack_share + TOLERANCE:
         return closed, _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
     saving = condition.saving

@@ -215,15 +215,21 @@ LED = GroupStatus(group="orders", state="Stable", role="leading", first_in_order
     ("before", "role", "shown"),
     [
         (LED, "fenced", replace(LED, role="fenced", first_in_order=False)),
-        (LED, "outside", replace(LED, role="outside", first_in_order=False)),
+        (LED, "outside", GroupStatus(group="orders", role="outside")),
         (LED, "following", replace(LED, role="following")),
         (LED, "standby", GroupStatus(group="orders", role="standby")),
         (None, "outside", GroupStatus(group="orders", role="outside")),
     ],
-    ids=["fenced", "outside", "following", "a standby's members are counted by another agent", "never polled"],
+    ids=[
+        "fenced",
+        "outside: the brokers may be away",
+        "following",
+        "a standby's members are counted by another agent",
+        "never polled",
+    ],
 )
 def test_a_new_role_shows_at_once(before: GroupStatus | None, role: str, shown: GroupStatus) -> None:
-    """Only the role changes, even if the group is never polled again; who is outside is not next to lead either."""
+    """Even if the group is never polled again; who is not in it is not next to lead either."""
     board = Metrics().board
     board.publish(GroupStatus(group="payments"))
     if before is not None:

@@ -260,7 +260,8 @@ def test_an_open_proposal_hides_none_for_another_reason() -> None:
     assert run.decide(racks, after=3600.0).reason is Reason.PROPOSED
     assert run.decide(lag).action is Action.PROPOSE
     assert run.decide(condition(7, 7)).reason is Reason.NOTHING_TO_GAIN
-    assert run.decide(lag).action is Action.PROPOSE
+    assert run.decide(lag).reason is Reason.PROPOSED
+    assert run.decide(racks).action is Action.PROPOSE
 
 
 def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
