@@ -24,7 +24,7 @@ def with_room(units: LoadUnits) -> LoadUnits:
     size, it may be less than the least.
     """
     kinds, total = len(units.may_have), int(units.count.sum())
-    needs = [(1, np.bincount(units.kind, weights=units.count, minlength=kinds))]
+    needs = [(1, np.bincount(units.kind, weights=units.count, minlength=kinds).astype(np.float64))]
     needs += [
         (size, np.bincount(units.kind[units.count >= size], minlength=kinds).astype(np.float64))
         for size in np.unique(units.count[units.count > 1]).tolist()
