@@ -167,7 +167,7 @@ def ask_members(wire: Wire, group: str) -> GroupProtocols:
                 user_data=bool(one.given_data),
                 will_give_data=view.protocol == COOPERATIVE_STICKY
                 and one.subscription is not None
-                and one.subscription.user_data is None,
+                and not one.subscription.user_data,
                 unreadable=one.unreadable or "",
             )
             for one in view.members
