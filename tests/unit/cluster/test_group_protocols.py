@@ -153,6 +153,24 @@ def test_only_user_data_of_an_assignment_counts(data: bytes, *, forbids: bool) -
     assert [(one.instance_id, one.new, one.user_data) for one in found.members] == [("static-1", False, forbids)]
 
 
+@pytest.mark.parametrize(
+    ("protocol", "data", "will_give"),
+    [
+        ("cooperative-sticky", b"", True),
+        ("cooperative-sticky", None, True),
+        ("cooperative-sticky", b"\xff\xff\xff\xff", False),
+        ("range", b"", False),
+    ],
+)
+def test_librdkafkas_cooperative_sticky_is_known_by_its_first_subscription(
+    protocol: str, data: bytes | None, *, will_give: bool
+) -> None:
+    """Others have a generation in it from the first on: Java's is -1."""
+    answer = classic_response(Subscription(version=3, topics=("clicks",), user_data=data))
+    answer.groups[0].protocol_data = protocol
+    assert [one.will_give_data for one in ask_members(_wire(classic=answer), "orders").members] == [will_give]
+
+
 def test_members_of_a_converted_group_have_their_protocols() -> None:
     """Brokers report 0 for classic members, 1 for new ones; -1 is not known."""
     found = ask_members(_wire(managed=_managed(0, 1, -1)), "orders")
