@@ -97,7 +97,10 @@ class NewGroups:
 log = structlog.get_logger("groups")
 
 MAX_FOUND: Final = 1000
-"""The name of each is in every message of the election, which one record of Kafka must hold."""
+MAX_BYTES: Final = 65_536
+"""The name of each is in every message of the election, several times, which one record of Kafka must hold: one that is
+too long, or one too many, would end all that the agent does."""
+MAX_NAME_BYTES: Final = 500
 _GONE_SECONDS: Final = 600.0
 """A group that has ceased to exist is kept for this time: its next consumers are led from the first generation."""
 _LIST_ALL_SECONDS: Final = 10.0
@@ -288,7 +291,13 @@ class GroupFinder(Service):
     def _lead(self, wanted: Iterable[str], *, empty_at: Mapping[str, float], gone: Sequence[str] = ()) -> None:
         """Drop groups, and lead as many others as there is room for."""
         room = max(0, MAX_FOUND - (len(self._led) - len(self._named)))
-        new = [name for name in wanted if name not in self._led][:room]
+        left = MAX_BYTES - sum(len(name.encode()) for name in self._led if name not in self._named)
+        new: list[str] = []
+        for name in wanted:
+            size = len(name.encode())
+            if name not in self._led and len(new) < room and size <= min(left, MAX_NAME_BYTES):
+                new.append(name)
+                left -= size
         if not new and not gone:
             return
         log.info("groups-found", new=new, gone=gone, forming=sorted(empty_at.keys() & new))
@@ -320,7 +329,8 @@ class GroupFinder(Service):
         if count > 0 and count != self._too_many:
             log.error(
                 "too-many-groups",
-                reason=f"patterns of `groups` match {count} more than the {MAX_FOUND} that one agent leads",
+                reason=f"patterns of `groups` match {count} more than one agent leads: {MAX_FOUND}, with names of "
+                f"{MAX_BYTES} bytes together and {MAX_NAME_BYTES} each",
                 cure="narrow the patterns, or divide the groups between agents with separate elections",
                 patterns=included(self._settings.groups),
             )

@@ -57,6 +57,8 @@ def test_the_settings_are_those_of_the_release(consumer: Path, pod: dict[str, An
     (folder,) = (mount["mountPath"] for mount in sidecar["volumeMounts"] if mount["name"] == "samerack-config")
     assert environment(sidecar)["SAMERACK_CONFIG"]["value"] == f"{folder}/samerack.yaml"
     loaded = load(flags=yaml.safe_load(settings["data"]["samerack.yaml"]), environment={})
+    variables = {name: str(one["value"]) for name, one in environment(sidecar).items() if name.startswith("SAMERACK_W")}
+    assert variables == {"SAMERACK_WEB__HOST": "127.0.0.1", "SAMERACK_WEB__PORT": "9464"}, "whatever the file becomes"
     assert loaded.web.host == "127.0.0.1"
     assert loaded.groups == ("orders",)
 

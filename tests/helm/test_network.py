@@ -119,6 +119,18 @@ _HIDDEN: tuple[tuple[Manifest, str], ...] = (
     ({"extraEnv": [{"name": "SAMERACK_KAFKA", "value": "{bootstrap.servers: kafka:9093}"}]}, "kafkaPorts: [9093]"),
     ({"config": {"kafka": None}, "envFrom": [{"secretRef": {"name": "kafka"}}]}, "kafkaPorts: [9093]"),
     ({"config": {"kafka": None}, "existingConfigMap": {"name": "mine"}}, "kafkaPorts: [9093]"),
+    ({"config": {"kafka": None, "groups": [], "clusters": {"east": {"kafka": {}}}}}, "kafkaPorts: [9093]"),
+    (
+        {
+            "config": {
+                "kafka": None,
+                "groups": [],
+                "clusters": {"east": {"kafka": {"bootstrap.servers": "east:9092"}}},
+            },
+            "extraEnv": [{"name": "SAMERACK_CLUSTERS__WEST_2__KAFKA__BOOTSTRAP_SERVERS", "value": "west:9093"}],
+        },
+        "kafkaPorts: [9093]",
+    ),
     ({"config": {"kafka": _TOKENS}}, "tokenPorts: [443]"),
     (
         {"config": {"kafka": {**_TOKENS, _URL: "https://sso.example"}}, "kafka": {"secrets": {_URL: _SECRET}}},

@@ -166,6 +166,14 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
         {"existingConfigMap": {"name": "mine"}, "kafka": {"tls": {"secret": "tls"}}},
         "set it here too: config: {kafka: {security.protocol: SSL}}, or SASL_SSL",
     ),
+    (
+        {
+            "existingConfigMap": {"name": "mine"},
+            "pipeline": _PIPELINE,
+            "config": {"pipeline": {"tables": "s3a://bucket"}},
+        },
+        "set it here too: config.pipeline.master",
+    ),
     ({**_SIDECAR, "config": {"pod": {"sources": ["kubernetes"]}}}, "serviceAccount.name is empty"),
     ({**_SIDECAR, "monitoring": {"annotations": True}}, "set config: {web: {host: 0.0.0.0}}"),
     (

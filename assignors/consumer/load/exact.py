@@ -17,7 +17,9 @@ from samerack.assignors.solvers import module_of_ortools
 _SMALL: Final = 1_000
 """Units times members up to which a group is small."""
 _NODES: Final = 30
-"""Nodes of the search tree that are examined; most groups need one."""
+_WORK: Final = 6_000
+"""Nodes of the search tree that are examined, and these times variables if that is more; most groups need one. A group
+that needs more may get another plan the next time: the solver's order differs a little from call to call."""
 _HALF: Final = 0.5
 
 
@@ -82,8 +84,9 @@ class _Program:
 
     def __init__(self, units: LoadUnits) -> None:
         self.solver = _linear_solver().Solver.CreateSolver("SCIP")
-        self.solver.SetSolverSpecificParametersAsString(f"limits/nodes = {_NODES}\n")
         self.unit, self.member = np.nonzero(units.may_have[units.kind])
+        nodes = max(_NODES, _WORK // max(len(self.unit), 1))
+        self.solver.SetSolverSpecificParametersAsString(f"limits/nodes = {nodes}\n")
         self.scale = 1.0 / max(float(units.load.max(initial=0.0)), 1e-300)
         self._units = len(units.load)
         self._has = [self.solver.BoolVar("") for _ in self.unit]

@@ -99,12 +99,14 @@ mechanism. */}}
 {{- if or (include "samerack.asksForItself" .) (include "samerack.asksForMembers" .) }}yes{{ end -}}
 {{- end -}}
 
-{{/* (root, key): "yes" where a variable of the pod gives a setting of Kafka's, so that the chart does not know it. */}}
+{{/* (root, key): "yes" where a variable of the pod gives a setting of Kafka's, also of one of several clusters, so that the
+chart does not know it. */}}
 {{- define "samerack.fromVariable" -}}
-{{- $names := list "SAMERACK_KAFKA" (printf "SAMERACK_KAFKA__%s" (.key | upper | replace "." "_")) -}}
+{{- $name := "[A-Za-z0-9]+(_[A-Za-z0-9]+)*" -}}
+{{- $names := printf "^SAMERACK_(CLUSTERS(__%s)?|(CLUSTERS__%s__)?KAFKA(__%s)?)$" $name $name (.key | upper | replace "." "_") -}}
 {{- $found := hasKey .root.Values.kafka.secrets .key -}}
 {{- range .root.Values.extraEnv -}}
-{{- $found = or $found (has (get . "name") $names) -}}
+{{- $found = or $found (regexMatch $names (get . "name" | toString)) -}}
 {{- end -}}
 {{- if $found }}yes{{ end -}}
 {{- end -}}

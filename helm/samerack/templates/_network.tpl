@@ -58,7 +58,13 @@ cloud says. */}}
 {{- define "samerack.validateNetwork" -}}
 {{- if and .Values.networkPolicy.enabled (eq .Values.shape "leader") -}}
 {{- $hidden := include "samerack.fromVariable" (dict "root" . "key" "bootstrap.servers") -}}
-{{- $known := or .Values.config.clusters (dig "kafka" "bootstrap.servers" "" .Values.config) -}}
+{{- $known := dig "kafka" "bootstrap.servers" "" .Values.config -}}
+{{- if and .Values.config.clusters (not $known) -}}
+{{- $known = "all" -}}
+{{- range .Values.config.clusters -}}
+{{- if not (dig "kafka" "bootstrap.servers" "" .) }}{{ $known = "" }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- if and (or $hidden (not $known)) (not .Values.networkPolicy.kafkaPorts) -}}
 {{- fail "networkPolicy is enabled, but bootstrap.servers comes from a Secret, a variable or your own ConfigMap, so the chart does not know the brokers' ports; set them: networkPolicy: {kafkaPorts: [9093]}" -}}
 {{- end -}}

@@ -30,7 +30,7 @@ the application's: no template sets it. */}}
     {{- toYaml .Values.securityContext | nindent 4 }}
 {{- end -}}
 
-{{/* The agent as a native sidecar: an init container that goes on running. It is no reason for the pod not to be ready. */}}
+{{/* The agent as a native sidecar: an init container that goes on running. The pod is not ready while it cannot start. */}}
 {{- define "samerack.sidecar" -}}
 {{- include "samerack.validate" . -}}
 - name: samerack
@@ -39,6 +39,12 @@ the application's: no template sets it. */}}
   restartPolicy: Always
   args: [run]
   env:
+    # over the file, which may change while this pod and its probe stay as they are
+    {{- $web := (include "samerack.config" . | fromYaml).web }}
+    - name: SAMERACK_WEB__HOST
+      value: {{ $web.host | quote }}
+    - name: SAMERACK_WEB__PORT
+      value: {{ $web.port | int | quote }}
     {{- include "samerack.env" . | nindent 4 }}
   {{- include "samerack.envFrom" (dict "root" .) | nindent 2 }}
   ports:

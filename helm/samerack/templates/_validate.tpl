@@ -136,6 +136,11 @@ hides values in Spark; an address, a file, a class or an id is no secret. */}}
 {{- if not (or (include "samerack.volumeFolder" .) (dig "pipeline" "tables" "" .Values.config) (include "samerack.hasOtherSources" .)) -}}
 {{- fail "pipeline: there is nowhere to store the tables; set config.pipeline.tables to an address in an object store, or pipeline.volume" -}}
 {{- end -}}
+{{- range $key := list "tables" "master" -}}
+{{- if and $.Values.existingConfigMap.name (not (dig "pipeline" $key "" $.Values.config)) -}}
+{{- fail (printf "pipeline: the chart does not see pipeline.%s in existingConfigMap, and would put its own default over it; set it here too: config.pipeline.%s" $key $key) -}}
+{{- end -}}
+{{- end -}}
 {{- $cure := "give the pipeline a release of its own (shape: sidecar), whose config.kafka and config.pipeline name what it reads" -}}
 {{- $kafka := dig "kafka" (dict) .Values.config -}}
 {{- $servers := dig "publishing" "kafka" "bootstrap.servers" "" .Values.config -}}

@@ -21,7 +21,9 @@ def run(
     *,
     observe: Annotated[
         bool,
-        typer.Option("--observe", help="Only measure: the given groups, or all without -g; join none of them."),
+        typer.Option(
+            "--observe", help="Only measure: what traffic.groups names, else the given groups, else all; join none."
+        ),
     ] = False,
 ) -> None:
     """Watch the cluster, lead groups and rebalance them when racks make it worthwhile. Stops on SIGTERM or Ctrl-C.

@@ -13,7 +13,7 @@ from kafka.errors import UnsupportedVersionError
 from samerack.agent import led_groups
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.health import Health
-from samerack.agent.led_groups import MAX_FOUND, GroupFinder, LedGroups
+from samerack.agent.led_groups import MAX_BYTES, MAX_FOUND, GroupFinder, LedGroups
 from samerack.agent.metrics import Metrics
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.cluster.wire import Question
@@ -121,6 +121,19 @@ def test_one_agent_leads_a_thousand_groups_that_no_setting_names(capsys: pytest.
     found.poll(*names, now=10)
     assert len(found.led) == MAX_FOUND + 1
     assert capsys.readouterr().out.count("too-many-groups") == 1
+
+
+def test_long_names_of_groups_end_no_election(capsys: pytest.CaptureFixture[str]) -> None:
+    """One name of a thousand characters made every agent's advertisement invalid, so that none was active any more."""
+    found = Found("*")
+    found.poll("g" * 1000, "orders", *(f"{number:03}{'x' * 397}" for number in range(300)))
+    assert max(map(len, found.led)) <= 400
+    assert sum(map(len, found.led)) <= MAX_BYTES
+    assert sum(map(len, found.offers[-1])) <= MAX_BYTES
+    assert capsys.readouterr().out.count("too-many-groups") == 1
+    alone = Found("*")
+    alone.poll("g" * 1000, "orders")
+    assert list(alone.led) == ["orders"]
 
 
 def test_a_pattern_that_matches_nothing_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
