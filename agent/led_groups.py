@@ -98,9 +98,10 @@ log = structlog.get_logger("groups")
 
 MAX_FOUND: Final = 1000
 MAX_BYTES: Final = 65_536
-"""The name of each is in every message of the election, several times, which one record of Kafka must hold: one that is
-too long, or one too many, would end all that the agent does."""
+"""The name of each is in every message of the election, several times, which one record of Kafka must hold; where
+the election fails, nothing is led or measured."""
 MAX_NAME_BYTES: Final = 500
+"""A message of the election is refused as a whole where one name in it is too long (`election.messages`)."""
 _GONE_SECONDS: Final = 600.0
 """A group that has ceased to exist is kept for this time: its next consumers are led from the first generation."""
 _LIST_ALL_SECONDS: Final = 10.0

@@ -1,7 +1,8 @@
 """Solves small groups exactly, as integer programs: the least greatest load, then the least cost within a limit.
 
-The solver is SCIP of OR-Tools, on one thread and with a bound of its search tree instead of one of its time, so that
-equal groups get equal plans. Where OR-Tools is not installed, or the bound does not suffice, the plan stays.
+The solver is SCIP of OR-Tools, on one thread and with a bound of its search tree instead of one of its time: equal
+groups get equal plans on slow and fast machines, as long as the bound suffices. Where it does not, the solver's order,
+which differs a little from call to call, decides how good the plan is. Without OR-Tools the plan stays.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from samerack.assignors.solvers import module_of_ortools
 _SMALL: Final = 1_000
 """Units times members up to which a group is small."""
 _NODES: Final = 30
+"""Nodes of the search tree that are examined; most groups need one."""
 _WORK: Final = 6_000
-"""Nodes of the search tree that are examined, and these times variables if that is more; most groups need one. A group
-that needs more may get another plan the next time: the solver's order differs a little from call to call."""
+"""Groups of few variables get more nodes: so many that nodes times variables are this."""
 _HALF: Final = 0.5
 
 
