@@ -114,6 +114,11 @@ class ClusterAgent:
         """Return every member id of the agent in the groups that it leads or is to lead."""
         return frozenset(one for leader in self.parts.led.values() for one in leader.member_ids())
 
+    def makes_progress(self) -> bool:
+        """Return whether every thread runs that was not asked to end, and no group waits for an overdue plan."""
+        lost = () if self._ending else self.health.unhealthy()
+        return not lost and not any(leader.is_overdue() for leader in self.parts.led.values())
+
     def probe_brokers(self) -> None:
         """Connect to the brokers once, so that an agent that they refuse fails at its start.
 

@@ -73,10 +73,6 @@ class Health:
         }
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 
-    def makes_progress(self) -> bool:
-        """Return whether no group waits for an overdue plan."""
-        return not any(leader.is_overdue() for leader in self._parts.led.values())
-
     def status(self) -> dict[str, Any]:
         """Return what the brokers support; of each group the agent's role, what prevents a better one, and a pause.
 

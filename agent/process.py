@@ -58,6 +58,7 @@ class RunRequest:
     groups: list[str] | None = None
     assignments: list[str] | None = None
     observe: bool = False
+    keep_trying: bool = False
 
 
 def become(request: RunRequest) -> NoReturn:
@@ -81,7 +82,7 @@ def main(request: RunRequest) -> int:
     from samerack.common.errors import AgentError, report_error  # noqa: PLC0415 - see above
 
     try:
-        return Supervisor(AgentProcesses(request)).run()
+        return Supervisor(AgentProcesses(request), keeps_trying=request.keep_trying).run()
     except AgentError as error:
         return report_error(error)
 
@@ -108,7 +109,13 @@ class AgentProcesses:
             program.get_ready(source.settings)
             gc.freeze()
             gc.enable()
-            program.run(source, line=line, observing=self._request.observe or start.observing, why=start.why)
+            program.run(
+                source,
+                line=line,
+                observing=self._request.observe or start.observing,
+                keeps_trying=self._request.keep_trying,
+                why=start.why,
+            )
         except (SettingsError, AgentError) as error:
             sys.exit(report_error(error))
 

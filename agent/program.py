@@ -47,8 +47,8 @@ _ACCEPTED: Final = ""
 class Agent:
     """One agent: what it does in each of its clusters, what it shows, and what it reports to its supervisor."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Build all parts; wrong settings fail here.
+    def __init__(self, settings: Settings, *, keeps_trying: bool = False) -> None:
+        """Build all parts; wrong settings fail here. If it `keeps_trying`, it also starts if brokers refuse it.
 
         Raises:
             SettingsError: No group is named, or a client refuses a Kafka setting.
@@ -59,6 +59,7 @@ class Agent:
         self.clusters: dict[str, ClusterAgent] = {}
         """By the name of the cluster, which is empty where the settings are those of one."""
         self._has_several = bool(settings.clusters)
+        self._may_be_refused = keeps_trying or self._has_several
         for name, own in cluster_settings(settings).items():
             with self._named(name):
                 self.clusters[name] = ClusterAgent(own, notify_supervisor=self._notify_supervisor)
@@ -108,24 +109,24 @@ class Agent:
         self.on_member_ids()
 
     def reception(self) -> str | None:
-        """Return whether brokers accept the agent, see `Lifeline`; those of one of several clusters end no agent."""
-        return _ACCEPTED if self._has_several else reception()
+        """Return whether brokers accept the agent, see `Lifeline`; where a refusal ends no agent, they do."""
+        return _ACCEPTED if self._may_be_refused else reception()
 
     def makes_progress(self) -> bool:
-        """Return whether no group waits for an overdue plan."""
-        return all(one.health.makes_progress() for one in self.clusters.values())
+        """Return whether every thread runs, and no group waits for an overdue plan."""
+        return all(one.makes_progress() for one in self.clusters.values())
 
     def probe_brokers(self) -> None:
         """Connect to the brokers once, so that an agent that they refuse fails at its start.
 
-        An agent of several clusters starts in any case, and shows which of them refuse it.
+        An agent of several clusters, or one that keeps trying, starts in any case and shows which brokers refuse it.
 
         Raises:
             RefusedError: TLS or SASL fails.
         """
         one = next(iter(self.clusters.values()))
         log.info("pod-rack", rack=one.parts.settings.traffic.rack or None, answers=one.parts.rack_answers)
-        if not self._has_several:
+        if not self._may_be_refused:
             one.probe_brokers()
 
     def start(self) -> None:
@@ -184,11 +185,13 @@ def get_ready(settings: Settings) -> None:
         import samerack.agent.publishing.publisher  # noqa: F401, PLC0415 - librdkafka: for publishing only
 
 
-def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: str = "") -> None:
+def run(
+    source: SettingsSource, *, line: socket.socket, observing: bool, keeps_trying: bool = False, why: str = ""
+) -> None:
     """Run an agent until SIGTERM or SIGINT, until its supervisor has ended, or until its settings have changed.
 
     `line` is the socket to the supervisor. If it is `observing`, it joins no group, and measures those that would be
-    led. `why` is why this process replaces another one; empty if it does not.
+    led. For `keeps_trying` see `Agent`. `why` is why this process replaces another one; empty if it does not.
 
     Raises:
         SettingsError, AgentError: See `Agent`.
@@ -207,7 +210,7 @@ def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: st
 
     for number in (signal.SIGTERM, signal.SIGINT):  # before anything connects
         signal.signal(number, on_signal)
-    agent = Agent(only_observing(settings) if observing else settings)
+    agent = Agent(only_observing(settings) if observing else settings, keeps_trying=keeps_trying)
 
     def on_lost() -> None:
         if stop.is_set():  # the supervisor has got another signal, or has ended: nobody would leave for this process

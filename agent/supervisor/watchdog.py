@@ -43,6 +43,7 @@ _DOUBLED_SECONDS: Final = 0.5
 """Programs such as timeout(1) send a signal to a process and to its group; one that comes later is another one."""
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
+_TRY_AGAIN_SECONDS: Final = 30.0
 _RESTART_PAUSES: Final = RetryPauses(first=1.0, most=30.0, free=2)
 _UNKNOWN: Final = SettingsInForce(
     content="", changed="", groups=(), memory_mib=sys.maxsize, restart_window_seconds=300.0
@@ -66,9 +67,13 @@ class Processes(Protocol):
 class Supervisor:
     """One supervisor; `run` returns when the worker has ended on request, or for good."""
 
-    def __init__(self, processes: Processes) -> None:
-        """Prepare; `run` starts the first worker."""
+    def __init__(self, processes: Processes, *, keeps_trying: bool = False) -> None:
+        """Prepare; `run` starts the first worker.
+
+        If it `keeps_trying`, it starts another one when the first cannot begin, and so never ends by itself.
+        """
         self._processes = processes
+        self._keeps_trying = keeps_trying
         self._settings = _UNKNOWN
         self._former: SettingsInForce | None = None
         self._rejected = self._why_rejected = ""
@@ -121,7 +126,10 @@ class Supervisor:
                 if code is None:
                     worker.kill()
                 elif code > 0 and not self._was_accepted:
-                    return code  # it has reported why: wrong input, a port in use; a retry changes nothing
+                    if not self._keeps_trying:
+                        return code  # it has reported why: wrong input, a port in use
+                    self._wait_to_try_again()
+                    continue
                 if reason != _LEADS_AGAIN:
                     self._handle_worker_exit(reason)
                 why = f"{reason}; only observes" if self._observing else reason
@@ -236,6 +244,14 @@ class Supervisor:
         until = time.monotonic() + pause
         while time.monotonic() < until and not self._signalled():
             time.sleep(_TURN_SECONDS)
+
+    def _wait_to_try_again(self) -> None:
+        """Wait after a worker that could not begin; SIGHUP, which has settings read again, ends the wait."""
+        sys.stderr.write(f"samerack: tries again in {_TRY_AGAIN_SECONDS:g} s\n")
+        until = time.monotonic() + _TRY_AGAIN_SECONDS
+        while time.monotonic() < until and not self._signalled() and not self._is_to_read:
+            time.sleep(_TURN_SECONDS)
+        self._is_to_read = False
 
     def _leave_what_no_worker_continues(self) -> None:
         """Leave for members that the next worker does not take up: groups would wait for them until a session ends."""

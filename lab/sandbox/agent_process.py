@@ -42,12 +42,14 @@ class AgentProcess:
         log: Path,
         settings: Mapping[str, object] | None = None,
         config: Path | None = None,
+        options: Sequence[str] = (),
         prefix: Sequence[str] = (),
     ) -> None:
         """Start the agent, which logs JSON lines into a file.
 
         Settings are dotted keys to values, as for `--set`; `config` is a file of them, which may name the brokers in
-        place of `bootstrap`. `prefix` is a program that starts the agent, with its arguments.
+        place of `bootstrap`; `options` are further ones of the command. `prefix` is a program that starts the agent,
+        with its arguments.
         """
         self.groups = tuple(groups)
         self.log = log
@@ -61,7 +63,7 @@ class AgentProcess:
             "events.path": str(log.with_suffix(".events.db")),
             **(settings or {}),
         }
-        line = [*prefix, *SAMERACK, "run"]
+        line = [*prefix, *SAMERACK, "run", *options]
         line += ["-b", bootstrap] if bootstrap else []
         line += ["--config", str(config)] if config is not None else []
         line += [part for group in groups for part in ("-g", group)]

@@ -28,13 +28,14 @@ def pod(consumer: Path) -> dict[str, Any]:
 
 
 def test_the_rack_is_found_first_then_the_agent_runs(pod: dict[str, Any]) -> None:
-    """The init container ends, the sidecar runs beside the application, and the application does not wait for it."""
+    """The init container ends, the sidecar runs beside the application, which does not wait for it.
+
+    A container that ends, or fails a probe, makes the whole pod not ready.
+    """
     rack, sidecar = pod["spec"]["initContainers"]
     assert (rack["args"][0], rack.get("restartPolicy")) == ("rack", None)
-    assert (sidecar["args"], sidecar["restartPolicy"]) == (["run"], "Always")
-    assert "readinessProbe" not in sidecar
-    assert "startupProbe" not in sidecar
-    assert sidecar["livenessProbe"]["exec"]["command"] == ["samerack", "health"]
+    assert (sidecar["args"], sidecar["restartPolicy"]) == (["run", "--keep-trying"], "Always")
+    assert not [key for key in sidecar if key.endswith("Probe")]
 
 
 def test_the_application_reads_what_the_init_container_writes(pod: dict[str, Any]) -> None:
@@ -64,11 +65,10 @@ def test_the_settings_are_those_of_the_release(consumer: Path, pod: dict[str, An
 
 
 def test_a_sidecar_that_is_scraped_answers_from_outside(consumer: Path) -> None:
-    """With another web.host the probe uses HTTP, and the annotations name the port."""
+    """With another web.host the annotations name the port."""
     options = ("--set", "samerack.config.web.host=0.0.0.0", "--set", "samerack.monitoring.annotations=true")
     template = one(render(*options, chart=consumer), "Deployment")["spec"]["template"]
     _, sidecar = template["spec"]["initContainers"]
-    assert sidecar["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "samerack"}
     assert template["metadata"]["annotations"]["prometheus.io/port"] == str(sidecar["ports"][0]["containerPort"])
 
 

@@ -73,7 +73,7 @@ def _known(schema: dict[str, Any], whole: dict[str, Any], place: tuple[str, ...]
 def test_schema_and_values_have_the_same_keys() -> None:
     """Every key that the schema allows has a default in values.yaml, and the schema knows every key there."""
     schema = json.loads(PATH.read_text(encoding="utf-8"))
-    free = {"resources", "initResources", "probes", "livenessProbe", "podSecurityContext", "securityContext", "labels"}
+    free = {"resources", "initResources", "probes", "podSecurityContext", "securityContext", "labels"}
     free |= {"secrets", "updateStrategy"}
 
     def fixed(places: Iterator[tuple[str, ...]]) -> set[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from lab.sandbox.agent_process import AgentProcess
 from tests.integration.secured import SECRETS, Secured, led, member, refusals
@@ -46,6 +47,29 @@ def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path
         log = (tmp_path / "agent.log").read_text(encoding="utf-8")
     assert not [secret for secret in SECRETS.values() if secret in log]
     assert "eyJ" not in log  # the prefix of every JWT
+
+
+@pytest.mark.promise("A sidecar that brokers refuse goes on running, says why, and leads once they accept it.")
+def test_a_sidecar_that_is_refused_goes_on_running(secured: Secured, tmp_path: Path) -> None:
+    """A container that ends would make its pod, and the application in it, not ready."""
+    file, bootstrap = tmp_path / "samerack.yaml", secured.cluster.secured("PLAIN")
+    settings = secured.settings["PLAIN"]
+
+    def write(password: str) -> None:
+        kafka = {**settings, "kafka.sasl.password": password, "kafka.bootstrap.servers": bootstrap}
+        file.write_text(
+            yaml.safe_dump({"kafka": {key.removeprefix("kafka."): value for key, value in kafka.items()}}),
+            encoding="utf-8",
+        )
+
+    write("wrong")
+    log = tmp_path / "agent.log"
+    with AgentProcess("", groups=["beside"], log=log, config=file, options=["--keep-trying"]) as agent:
+        agent.wait(lambda: "check kafka.sasl.username" in agent.get("/readyz")[1], "it says why")
+        assert (agent.running, agent.get("/healthz")[0]) == (True, 200)
+        write(SECRETS["PLAIN"])
+        agent.wait(lambda: agent.get("/readyz")[0] == 200, "the brokers accept it")
+        assert agent.running
 
 
 WRONG: Final = {

@@ -30,16 +30,17 @@ the application's: no template sets it. */}}
     {{- toYaml .Values.securityContext | nindent 4 }}
 {{- end -}}
 
-{{/* The agent as a native sidecar: an init container that goes on running. The pod is not ready while it cannot start. */}}
+{{/* The agent as a native sidecar: an init container that goes on running. A container that ends or fails a probe makes the
+whole pod not ready: so the agent goes on trying if it cannot start, and has no probe: it replaces its worker itself. */}}
 {{- define "samerack.sidecar" -}}
 {{- include "samerack.validate" . -}}
 - name: samerack
   image: {{ include "samerack.image" (dict "root" . "image" .Values.image) }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   restartPolicy: Always
-  args: [run]
+  args: [run, --keep-trying]
   env:
-    # over the file, which may change while this pod and its probe stay as they are
+    # over the file, which may change while this pod and its port stay as they are
     {{- $web := (include "samerack.config" . | fromYaml).web }}
     - name: SAMERACK_WEB__HOST
       value: {{ $web.host | quote }}
@@ -53,17 +54,6 @@ the application's: no template sets it. */}}
   volumeMounts:
     {{- include "samerack.mounts" . | nindent 4 }}
     {{- include "samerack.stateMount" . | nindent 4 }}
-  livenessProbe:
-    {{- if include "samerack.reachable" . }}
-    httpGet:
-      path: /healthz
-      port: samerack
-    {{- else }}
-    # The port is the pod's own: the kubelet cannot ask it from outside.
-    exec:
-      command: [samerack, health]
-    {{- end }}
-    {{- toYaml .Values.sidecar.livenessProbe | nindent 4 }}
   resources:
     {{- toYaml .Values.sidecar.resources | nindent 4 }}
   securityContext:

@@ -12,7 +12,7 @@ import typer
 from samerack.agent.pod.own import env_line, own_rack, plain, property_line, write
 from samerack.agent.pod.sources import RACK_VARIABLE, OwnRack, SourceAnswer, rack_of
 from samerack.common import words
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, SettingsError, report_error
 from samerack.settings.flags import settings_from
 from samerack.settings.leading import PodSettings
 from samerack.settings.options import ConfigOption, SetOption
@@ -43,7 +43,8 @@ def rack(
         bool,
         typer.Option(
             "--or-empty",
-            help="If no rack is found, write an empty one and exit with 0, so that applications still start.",
+            help="If no rack is found, or the settings are wrong, write an empty one and exit with 0: applications "
+            "still start.",
         ),
     ] = False,
     assignments: SetOption = None,
@@ -53,7 +54,7 @@ def rack(
     Looks where pod.sources says: by default a variable, a file and the label that the downward API brings. Needs no
     Kafka. Exit code 1 where no source knows, unless --or-empty is given.
     """
-    pod = settings_from(config, None, assignments, needs_kafka=False).pod
+    pod = _pod_settings(config, assignments, or_empty=or_empty)
     own = own_rack(pod, every=why)
     texts = {
         write_to: plain(own.rack or ""),
@@ -76,13 +77,23 @@ def rack(
     _conclude(own, pod, or_empty=or_empty)
 
 
+def _pod_settings(config: list[Path] | None, assignments: list[str] | None, *, or_empty: bool) -> PodSettings:
+    try:
+        return settings_from(config, None, assignments, needs_kafka=False).pod
+    except SettingsError as error:
+        if not or_empty:
+            raise
+        report_error(error)
+        return PodSettings(sources=())
+
+
 def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
     if own.rack is not None:
         found = next(answer for answer in own.answers if answer.source == own.source)
         typer.echo(words.plain(f"samerack: rack {own.rack} from {found.source}: {_explained(found, pod)}"), err=True)
         return
     said = "; ".join(f"{answer.source}: {answer.detail}" for answer in own.answers)
-    unknown = f"no source has the rack of this pod ({said or 'pod.sources is empty'})"
+    unknown = f"no source has the rack of this pod ({said or 'none was asked'})"
     if not or_empty:
         raise AgentError(f"{unknown}; set {RACK_VARIABLE}, or add another source to pod.sources (docs/racks.md)")
     typer.echo(words.plain(f"samerack: {unknown}; continuing without a rack"), err=True)

@@ -25,6 +25,14 @@ def run(
             "--observe", help="Only measure: what traffic.groups names, else the given groups, else all; join none."
         ),
     ] = False,
+    keep_trying: Annotated[
+        bool,
+        typer.Option(
+            "--keep-trying",
+            help="Never end by itself: if it cannot start, say why and try again every 30 s. For a sidecar, whose end "
+            "would make its pod not ready.",
+        ),
+    ] = False,
 ) -> None:
     """Watch the cluster, lead groups and rebalance them when racks make it worthwhile. Stops on SIGTERM or Ctrl-C.
 
@@ -41,5 +49,6 @@ def run(
             groups=group or None,
             assignments=assignments,
             observe=observe,
+            keep_trying=keep_trying,
         )
     )

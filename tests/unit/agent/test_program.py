@@ -86,6 +86,9 @@ def test_threads_that_have_ended_are_unhealthy(agent: ClusterAgent) -> None:
     """Each part is named with its error."""
     parts = {"watch", "poller", "traffic", "election", "events"}
     assert set(agent.health.unhealthy()) == parts | {"group orders", "group payments"}
+    assert not agent.makes_progress(), "the supervisor replaces the process"
+    agent.stop()
+    assert agent.makes_progress(), "they were asked to end"
 
 
 def test_findings_know_how_the_agent_plans_an_application(agent: ClusterAgent) -> None:

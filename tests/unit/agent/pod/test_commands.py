@@ -80,6 +80,15 @@ def test_nothing_found_ends_with_one_and_the_cure(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout, file.read_text()) == (0, "\n", "CLIENT_RACK=\n")
 
 
+def test_wrong_settings_keep_no_application_from_starting(tmp_path: Path) -> None:
+    """With --or-empty an empty rack is written, and the line that names key and cure is printed."""
+    file = tmp_path / "env"
+    done = run("rack", "--env-file", str(file), "-s", "groups.x=1", "--or-empty")
+    assert (done.exit_code, file.read_text()) == (0, "CLIENT_RACK=\n")
+    assert "groups" in done.stderr.splitlines()[0]
+    assert run("rack", "--env-file", str(file), "-s", "groups.x=1").exit_code == 2
+
+
 def test_why_shows_every_source() -> None:
     """All sources are shown, also those after the one that counts; JSON has all their answers."""
     done = run("rack", "--why", CLIENT_RACK="rack-a", POD_ZONE="zone-1")

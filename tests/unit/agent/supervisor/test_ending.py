@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -218,6 +219,35 @@ def test_a_worker_that_brokers_never_let_in_ends_it(code: int, received: list[st
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == ended
     assert (done.stdout.strip() or (done.stderr if ended == 1 else "").strip().rpartition("\n")[2]) == message
+
+
+_AGENT = """
+import sys
+from samerack.agent.process import RunRequest, main
+
+sys.exit(main(RunRequest(config=[sys.argv[1]], keep_trying=True)))
+"""
+
+
+def test_one_that_keeps_trying_starts_once_it_can(tmp_path: Path) -> None:
+    """The container of a sidecar never ends: wrong settings are named until they are mended; SIGHUP ends the wait."""
+    file = tmp_path / "samerack.yaml"
+    file.write_text("grups: [orders]\n", encoding="utf-8")
+    line = [sys.executable, "-c", _AGENT, str(file)]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as agent:
+        assert agent.stderr is not None
+        try:
+            assert "grups" in agent.stderr.readline()
+            assert agent.stderr.readline() == "samerack: tries again in 30 s\n"
+            settings = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"], "web": {"port": 0}}
+            file.write_text(yaml.safe_dump(settings | {"events": {"path": "memory"}}), encoding="utf-8")
+            agent.send_signal(signal.SIGHUP)
+            assert any("started" in told for told in agent.stderr), "it has begun"
+            agent.terminate()
+            agent.stderr.read()
+            assert agent.wait(LONGEST_SECONDS) == 0
+        finally:
+            agent.kill()
 
 
 # what the worker reports: everything that is new in one message, else a sign of life
