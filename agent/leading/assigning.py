@@ -225,14 +225,19 @@ class Assigning:
             self._owned, self._unread = planner.sent_partitions(self._unread), None
         return self._owned
 
+    def sent_in(self, generation: int) -> Sent | None:
+        """Return the last plan if it was sent in this generation."""
+        sent = self.sent
+        return sent if sent is not None and sent.generation == generation else None
+
     def may_be_of(self, generation: int, others: GroupView) -> bool:
         """Return whether a description can be of this generation: it has the members and the partitions of its plan.
 
         A coordinator that has just taken the group over may describe an earlier generation as stable until the other
         brokers have followed it.
         """
-        sent = self.sent
-        if sent is None or sent.generation != generation or not others.stable:
+        sent = self.sent_in(generation)
+        if sent is None or not others.stable:
             return True
         problem = sent.plan.problem
         planned = set(map(member_key, problem.members, problem.instance_ids))

@@ -102,7 +102,6 @@ class Membership(GroupMember):
         self._assigned: TopicPartitions | None = None
         self.hold_state = Hold.NONE
         """The state of holding the group; FAILED if the broker gave no member id to hold it with."""
-        self._parked = False
         self._once_more: Any = None
         """A future of the response to a JoinGroup that was sent right after the one that is answered next."""
         self._return_until = float("-inf")
@@ -173,8 +172,7 @@ class Membership(GroupMember):
 
     def _send_join(self) -> Any:
         self._check_place()
-        joining = super()._send_join()
-        self._parked, self._once_more = True, None
+        joining, self._once_more = super()._send_join(), None
         self._have_ready()
         return joining
 
@@ -196,13 +194,6 @@ class Membership(GroupMember):
         self._changes += 1
         self._reason = "asks all members to rejoin"
         return super()._send_join()
-
-    async def _answered(self, sent: Any) -> Any:
-        self._parked = True
-        try:
-            return await super()._answered(sent)
-        finally:
-            self._parked = False
 
     async def _reserve_pending_member(self) -> None:
         try:
@@ -230,11 +221,6 @@ class Membership(GroupMember):
     def known_id(self) -> str:
         """The member id; before the broker has answered with it, `parked_id`."""
         return self.member_id or self.parked_id
-
-    @property
-    def is_static(self) -> bool:
-        """Whether the membership has an instance id, so that it can change its position without a rebalance."""
-        return self.group_instance_id is not None
 
     def offer(self, present: str) -> None:
         """Put the group's present protocol first, so that joining does not change the vote."""
@@ -359,27 +345,6 @@ class Membership(GroupMember):
         if error in COORDINATOR_MOVED:
             self._lose_coordinator()
         return error(self.group_id)
-
-    # leaving
-
-    def leave(self) -> None:
-        """Leave by member id, or by instance id if the first JoinGroup of a static member has no response yet.
-
-        The member with this instance id is its own while its JoinGroup is parked: another agent would have ended that.
-        A description of the group may be of a former time, and show a former id.
-
-        Raises:
-            KafkaError: The brokers did not answer.
-        """
-        if self._is_nameless:
-            self._leave_as("")
-        else:
-            super().leave()
-
-    @property
-    def _is_nameless(self) -> bool:
-        """Whether this static member's first JoinGroup is parked, so that only the broker knows its id."""
-        return self._parked and self.is_static and not self.member_id
 
     # descriptions of the group
 

@@ -310,7 +310,7 @@ class RebalanceEvaluator:
         mode = self.assigning.mode(view.protocol, weights)
         problem = problem_of(members, cluster, mode, weights=weights, tables=self.assigning.tables)
         plan = planner.make_plan(problem, mode)
-        sent = self.assigning.sent if leading else None
+        sent = self.assigning.sent_in(generation) if leading else None
         learned = weights is not None and bool(weights.capacities)
         self._see_conditions(_racks(problem), cluster, hosts)
         self._recall()

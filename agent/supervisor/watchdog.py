@@ -98,7 +98,7 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, self._on_hangup)
         why = ""
-        while True:
+        while not self._signalled():
             start = WorkerStart(
                 settings=self._settings.content,
                 rejected=self._rejected,
@@ -120,24 +120,20 @@ class Supervisor:
                 if code == RENEWS:
                     why = self._renew(worker.next_settings)
                     continue
-                if code is not None and code > 0 and worker.silence.is_first and self._revert(code):
-                    why = "the changed settings do not work"
+                if code is not None and code > 0 and (retry := self._retry(worker, code)) is not None:
+                    why = retry
                     continue
                 if code is None:
                     worker.kill()
                 elif code > 0 and not self._was_accepted:
-                    if not self._keeps_trying:
-                        return code  # it has reported why: wrong input, a port in use
-                    self._wait_to_try_again()
-                    continue
+                    return code  # it has reported why: wrong input, a port in use; a retry changes nothing
                 if reason != _LEADS_AGAIN:
                     self._handle_worker_exit(reason)
                 why = f"{reason}; only observes" if self._observing else reason
             finally:
                 worker.close()
-            if self._signalled():
-                self._leave(self._known, wait=True)
-                return 0
+        self._leave(self._known, wait=True)
+        return 0
 
     def _renew(self, settings: SettingsInForce | None) -> str:
         """Put the settings in force for which a worker has ended; return why the next one replaces it, for its events.
@@ -150,6 +146,15 @@ class Supervisor:
         self._rejected = self._why_rejected = ""
         self._leave_what_no_worker_continues()
         return f"settings changed: {self._settings.changed}"
+
+    def _retry(self, worker: Worker, code: int) -> str | None:
+        """Return why another worker replaces one that could not begin, empty for no reason; None if none does."""
+        if worker.silence.is_first and self._revert(code):
+            return "the changed settings do not work"
+        if self._keeps_trying and not self._was_accepted:
+            self._wait_to_try_again()
+            return ""
+        return None
 
     def _revert(self, code: int) -> bool:
         """Return to the former settings after a worker could not begin with the present ones, if there are any."""

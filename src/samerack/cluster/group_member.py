@@ -146,6 +146,8 @@ class GroupMember:
         self._unplanned: Exception | None = None
         """Why the last plan could not be made; kept because the join may end while no call waits for it."""
         self._joins = Attempts(REQUESTS)
+        self._parked = False
+        """Whether a JoinGroup was sent that is not answered."""
         self._is_leaving = False
         """Whether the member leaves or has left, and was not asked to join since: a paused attempt sends no more."""
         self.leader_id = ""
@@ -206,6 +208,16 @@ class GroupMember:
     def fenced(self) -> bool:
         """Whether another agent with the same instance id has taken this membership over."""
         return self._fenced
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the membership has an instance id, so that it can change its position without a rebalance."""
+        return self.group_instance_id is not None
+
+    @property
+    def _is_nameless(self) -> bool:
+        """Whether this static member's first JoinGroup is parked, so that only the broker knows its id."""
+        return self._parked and self.is_static and not self.member_id
 
     @property
     def is_forgotten(self) -> bool:
@@ -413,6 +425,7 @@ class GroupMember:
         """Send JoinGroup; return a future of the response."""
         reason, self._reason = self._reason, ""
         request = self._join_request(self.member_id, self.group_instance_id, reason)
+        self._parked = True
         return self._send_own(request, _PARKED_SECONDS)
 
     def _send_own(self, request: Any, seconds: float) -> Any:
@@ -447,7 +460,16 @@ class GroupMember:
     async def _answered(self, sent: Awaitable[Any]) -> Any:
         """Await the JoinGroup response, store its data and return it."""
         sent_at = time.monotonic()
-        response = await sent
+        self._parked = True
+        try:
+            response = self._accepted(await sent)
+        finally:
+            self._parked = False
+        self.waited_seconds = time.monotonic() - sent_at
+        return response
+
+    def _accepted(self, response: Any) -> Any:
+        """Store the data of a JoinGroup response and return it."""
         error = kafka_errors.for_code(response.error_code)
         if error is kafka_errors.MemberIdRequiredError:
             self._forget_generation(response.member_id)
@@ -459,7 +481,6 @@ class GroupMember:
             self.member_id, self.generation_id = str(response.member_id), int(response.generation_id)
             self._protocol = response.protocol_name
         self.leader_id = response.leader
-        self.waited_seconds = time.monotonic() - sent_at
         return response
 
     async def _sync(self, response: Any) -> None:
@@ -614,13 +635,15 @@ class GroupMember:
     # leaving
 
     def leave(self) -> None:
-        """Leave by member id, also while JoinGroup is parked; another member with the instance id is not affected.
+        """Leave by member id, or by instance id if the first JoinGroup of a static member has no response yet.
+
+        Another member with the instance id is not affected: it would have ended the JoinGroup that is parked.
 
         Raises:
             KafkaError: The brokers did not accept it.
         """
         self._is_leaving = True
-        if self.member_id and not self._fenced:
+        if (self.member_id or self._is_nameless) and not self._fenced:
             self._leave_as(self.member_id)
 
     def _leave_as(self, member_id: str) -> None:

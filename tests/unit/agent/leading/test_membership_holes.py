@@ -18,7 +18,9 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster import group_member
 from samerack.cluster.client import connect
 from samerack.cluster.group_member import EndedError
-from samerack.settings.leading import LeadingSettings
+from samerack.election.member import ElectionMember
+from samerack.election.messages import Advertisement
+from samerack.settings.leading import ElectionSettings, LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of
 from tests.unit.cluster.scripted_broker import CONSUMER, REBALANCE_IN_PROGRESS, TOPIC, ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS, until
@@ -173,12 +175,26 @@ def test_a_parked_first_join_is_known_by_its_place_in_the_group(broker: Scripted
     assert membership.parked_id == "agent-7"
 
 
-def test_a_parked_first_join_is_left_by_instance_id(broker: ScriptedBroker, membership: Membership) -> None:
-    """A new coordinator described the group with a former id, and the member stayed until its session ended."""
+@pytest.mark.parametrize("elects", [False, True], ids=["of a led group", "of the election"])
+def test_a_parked_first_join_is_left_by_instance_id(
+    broker: ScriptedBroker, membership: Membership, *, elects: bool
+) -> None:
+    """A new coordinator described the group with a former id, and the member stayed until its session ended.
+
+    While the election waited for an agent that had stopped during its join, no group had a leader elected.
+    """
     broker.members = {"agent-7": "samerack", CONSUMER: None}
     broker.script = lambda api, _request: None if api == "JoinGroup" else 0
-    assert not membership.join(0.3)
-    membership.leave()
+    client = connect({"bootstrap_servers": broker.address})
+    advertisement = Advertisement(identity="samerack", responsibilities=())
+    member = (
+        ElectionMember(client, settings=ElectionSettings(), advertisement=advertisement, wake=lambda: None)
+        if elects
+        else membership
+    )
+    assert not member.join(0.3)
+    member.leave()
+    client.close()
     left = [member for one in broker.arrivals if one.api == "LeaveGroup" for member in one.request.members]
     assert [(one.member_id, one.group_instance_id) for one in left] == [("", "samerack")]
 

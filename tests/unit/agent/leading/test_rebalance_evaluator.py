@@ -106,6 +106,8 @@ def test_what_has_changed_since_the_plan_is_found_once_and_is_the_reason(
     condition = bench.evaluation().condition
     assert condition.changes == changes
     assert why_cheaper(condition) is reason
+    bench.evaluator.forget()
+    assert bench.evaluation(generation=2).condition.changes is None, "another agent planned for this generation"
 
 
 def test_members_are_balanced_by_bytes_where_the_group_is_to_be() -> None:
