@@ -34,8 +34,8 @@ _T = TypeVar("_T")
 _BACK_OFF_CHECK_SECONDS: Final = 2.0
 """A pause after a back-off ends without an event, so the agent checks this often whether one has ended."""
 MISSING: Final = (
-    "the group does not exist yet (check its name), or the brokers assign it; the agent waits for its first consumer and "
-    "never creates a group"
+    "the group does not exist yet (check its name), or the brokers assign it; the agent waits for its first consumer, "
+    "and never creates a group"
 )
 
 

@@ -267,9 +267,9 @@ def chapter(number: int, **changes: Any) -> dict[str, Any]:
     """A chapter of a group that reads mostly in its racks."""
     at = datetime(2025, 11, 1, 12, tzinfo=UTC) + timedelta(hours=number)
     facts = {
-        "day": at.date(), "cluster": "east", "group": "orders", "first": at, "states": 1, "kind": "classic",
-        "assignor": "range", "role": "", "members": 4, "rackless": 0, "sending": 4, "fetching": 4, "random": 2 / 3,
-        "present": 0.1, "expected": 0.1, "own": None, "possible": 0.0, "error": None,
+        "day": at.date(), "cluster": "east", "group": "orders", "first": at, "last": at, "minutes": 1,
+        "kind": "classic", "assignor": "range", "role": "", "members": 4, "rackless": 0, "sending": 4,
+        "fetching": 4, "random": 2 / 3, "present": 0.1, "expected": 0.1, "own": None, "possible": 0.0, "error": None,
     }  # fmt: skip
     return {**facts, **changes}
 
@@ -321,6 +321,29 @@ def test_an_agent_that_left_is_a_loss_and_may_come_back(lost: dict[str, list[Row
     assert (row["cause"], row["lasts"]) == (figures.UNLED, False)
 
 
+def test_a_state_that_comes_back_is_the_last_one(spark: SparkSession) -> None:
+    """The agent gave a group up for an hour: it leads at the end of the day, and the loss does not last."""
+    back = datetime(2025, 11, 1, 23, tzinfo=UTC)
+    rows = [chapter(0, role="leading", last=back), chapter(1, expected=0.5)]
+    frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in rows], CHAPTER)
+    (shared,) = figures.shares(frame).collect()
+    assert shared["role"] == "leading"
+    groups = frame.select("cluster", "group").distinct().withColumn("bytes", F.lit(1000))
+    (loss,) = figures.losses(frame, groups, 10.0, AWS).collect()
+    assert (loss["cause"], loss["lasts"]) == (figures.UNLED, False)
+
+
+def test_hours_without_members_take_nothing_from_what_is_saved(spark: SparkSession) -> None:
+    """A group of two hours a day reads in these alone, and all that it reads was planned by the agent."""
+    away: dict[str, Any] = {"members": 0, "present": None, "possible": None, "expected": None}
+    rows = [chapter(0, role="leading", own=0.5, minutes=120), chapter(2, role="waiting", minutes=1320, **away)]
+    frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in rows], CHAPTER)
+    (shared,) = figures.shares(frame).collect()
+    assert (shared["led"], shared["gained"], shared["open"]) == (1.0, pytest.approx(0.4), pytest.approx(0.1))
+    (unknown,) = figures.shares(frame.where("members = 0")).collect()
+    assert (unknown["led"], unknown["gained"], unknown["open"]) == (None, None, None)
+
+
 def test_a_small_rise_is_no_loss(lost: dict[str, list[Row]]) -> None:
     """Nor is a rise without a cause that stays far from random."""
     assert [lost[f"small {number}"] for number in range(len(SMALL))] == [[]] * len(SMALL)
@@ -338,8 +361,7 @@ def test_a_day_of_equal_states_is_one_chapter(spark: SparkSession) -> None:
     ]
     found = chapters.worked_out(chapters.picked(tables(spark, [], states).states)).orderBy("first").collect()
     rows = [row for row in found if row["group"] == "orders"]
-    assert [(row["states"], row["present"], row["own"]) for row in rows] == [(3, 1.0, None), (1, 0.0, 1.0)]
-    roles = [row["role"] for row in found if row["group"] == "same"]
-    assert sorted(roles) == ["", "leading"]
+    assert [(row["minutes"], row["present"], row["own"]) for row in rows] == [(3, 1.0, None), (1, 0.0, 1.0)]
+    assert len([row for row in found if row["group"] == "same"]) == 1, "one for each minute"
     (shared,) = figures.shares(spark.createDataFrame(rows, CHAPTER)).collect()
     assert shared["led"] == 0.25

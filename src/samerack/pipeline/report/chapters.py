@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, StructType, TimestampType
@@ -43,7 +43,9 @@ _TASKS_PER_CORE: Final = 8
 _MAX_SENT: Final = 500_000
 """Chapters that are sent to every worker: about 60 MB."""
 
-_KEYS: Final = shape(day=DateType(), cluster=TEXT, group=TEXT, first=TimestampType(), states=COUNT)
+_KEYS: Final = shape(
+    day=DateType(), cluster=TEXT, group=TEXT, first=TimestampType(), last=TimestampType(), minutes=COUNT
+)
 _FACTS: Final = {
     "kind": pa.string(),
     "assignor": pa.string(),
@@ -60,8 +62,8 @@ _FACTS: Final = {
     "error": pa.string(),
 }
 CHAPTER: Final = StructType([*_KEYS, *shape(**{name: from_arrow_type(kind) for name, kind in _FACTS.items()})])
-"""One chapter: its number of states, and cross-rack shares of the bytes of known racks: `random` for placement that
-ignores racks, `present`, `own` for the group's own assignor (led groups), `possible` for the best plan that an agent
+"""One chapter: in how many minutes it was the latest state, and cross-rack shares of the bytes of known racks: `random`
+for placement that ignores racks, `present`, `own` for the group's own assignor (led groups), `possible` for the best plan that an agent
 could lead it with. `expected` is the present share of all bytes, with `random` for those of unknown rack."""
 
 
@@ -190,33 +192,38 @@ def _structure() -> Column:
     return F.xxhash64(*(F.col(name) for name in same), topics)
 
 
-def from_one_agent(states: DataFrame) -> DataFrame:
-    """Return the states of one agent for each group and minute, preferably the leading one; only the columns needed.
+def of_each_minute(states: DataFrame) -> DataFrame:
+    """Return one state of each group and minute: the last of one agent, preferably the leading one.
+
+    How many states there are says little: each change of a group is published at once.
 
     Returns:
         day, cluster, group, id, at, structure.
     """
     leads = F.col("role") == LEADING
-    light = states.select(*GROUP_DAY, "id", "at", "agent", leads.alias("leads"), _structure().alias("structure"))
-    # a window, unlike a list of the minute's states, need not fit into memory
-    minute = Window.partitionBy(*GROUP_DAY, F.date_trunc("minute", F.col("at")))
-    chosen = light.withColumn("chosen", F.max(F.struct("leads", "agent")).over(minute)["agent"])
-    return chosen.where(F.col("agent") == F.col("chosen")).select(*GROUP_DAY, "id", "at", "structure")
+    state = F.struct(leads.alias("leads"), "agent", "at", "id", _structure().alias("structure"))
+    minute = F.date_trunc("minute", F.col("at")).alias("minute")
+    last = states.groupBy(*GROUP_DAY, minute).agg(F.max(state).alias("last"))
+    return last.select(*GROUP_DAY, "last.id", "last.at", "last.structure")
 
 
 def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> DataFrame:
-    """Return the last state of each chapter, as JSON: day, cluster, group, first, states, value; dealt out by group.
+    """Return the last state of each chapter, as JSON, dealt out by group.
+
+    Returns:
+        day, cluster, group, first, last, minutes, value.
 
     Args:
         states: rows of `group_states`.
         keep: keeps a frame that is read twice, until the caller is done.
     """
     chapters = keep(
-        from_one_agent(states)
+        of_each_minute(states)
         .groupBy(*GROUP_DAY, "structure")
         .agg(
             F.min("at").alias("first"),
-            F.count(F.lit(1)).alias("states"),
+            F.max("at").alias("last"),
+            F.count(F.lit(1)).alias("minutes"),
             F.max(F.struct("at", "id"))["id"].alias("id"),
         )
     )
@@ -225,7 +232,7 @@ def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda fr
     found = states.withColumn("structure", _structure()).join(
         F.broadcast(chapters) if few else chapters, [*GROUP_DAY, "id", "structure"]
     )
-    values = found.select(*GROUP_DAY, "first", "states", "structure", state_as_json().alias("value"))
+    values = found.select(*GROUP_DAY, "first", "last", "minutes", "structure", state_as_json().alias("value"))
     tasks = states.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
     # a publisher may give one id to many states: each chapter must still be one row
     return values.repartition(tasks, *GROUP).dropDuplicates([*GROUP_DAY, "structure"]).drop("structure")

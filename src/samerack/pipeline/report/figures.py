@@ -76,22 +76,22 @@ def measured_twice(rows: DataFrame) -> DataFrame:
 
 
 def shares(chapters: DataFrame) -> DataFrame:
-    """Return the chapters of a day as one row, each weighted by its number of states.
+    """Return the chapters of a day as one row, each weighted by its minutes with members: only these read.
 
     Returns:
-        day, cluster, group, led (part of the day), gained and open (shares of known bytes), kind, assignor, members,
-        rackless, random (as at the end of the day).
+        day, cluster, group, led (part of the time), gained and open (shares of known bytes; null without members),
+        kind, assignor, members, rackless, random (as at the end of the day).
     """
     good = chapters.where(F.col("error").isNull())
+    weight = F.when(F.col("members") > 0, F.col("minutes"))
     led = F.col("role") == LEADING
     gained = F.when(led, F.coalesce(F.col("own") - F.col("present"), F.lit(0.0))).otherwise(0.0)
     missed = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0))
-    states = F.sum("states")
     return good.groupBy(*GROUP_DAY).agg(
-        (F.sum(F.when(led, F.col("states")).otherwise(0)) / states).alias("led"),
-        (F.sum(gained * F.col("states")) / states).alias("gained"),
-        (F.sum(missed * F.col("states")) / states).alias("open"),
-        *(F.max_by(name, "first").alias(name) for name in _FACTS),
+        (F.sum(led.cast("int") * weight) / F.sum(weight)).alias("led"),
+        (F.sum(gained * weight) / F.sum(weight)).alias("gained"),
+        (F.sum(missed * weight) / F.sum(weight)).alias("open"),
+        *(F.max_by(name, "last").alias(name) for name in _FACTS),
     )
 
 
@@ -162,11 +162,11 @@ def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: Price
     """
     in_time = Window.partitionBy(*GROUP).orderBy("day", "first")
     good = chapters.where(F.col("error").isNull() & F.col("expected").isNotNull())
-    to_the_end = in_time.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     changed = good.withColumns(
         {
             **{f"{name}_before": F.lag(name).over(in_time) for name in _REMEMBERED},
-            "now": F.last("expected").over(to_the_end),
+            # a state that came back is the chapter that it had before
+            "now": F.max_by("expected", F.struct("day", "last")).over(Window.partitionBy(*GROUP)),
         }
     )
     lost = changed.where(_rose() & (_cause() != "")).select(

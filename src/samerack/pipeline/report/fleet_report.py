@@ -136,7 +136,7 @@ class GroupLine:
     Attributes:
         share: cross-rack share of the bytes with known racks.
         random: the share of a placement that ignores racks.
-        led: part of its bytes that was read while an agent led it.
+        led: part of its bytes of days with known states that was read while an agent led it.
         rackless: members of unknown rack.
     """
 

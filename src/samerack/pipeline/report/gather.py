@@ -333,7 +333,9 @@ def _lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
             kind=row["kind"] or "",
             assignor=row["assignor"] or "",
             share=_share(row),
-            led=row["led_bytes"] / row["bytes"] if row["led_bytes"] is not None and row["bytes"] else None,
+            led=row["led_bytes"] / row["judged_bytes"]
+            if row["led_bytes"] is not None and row["judged_bytes"]
+            else None,
             month=_money(row, scale),
         )
         for row in groups.limit(top).collect()

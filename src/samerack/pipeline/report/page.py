@@ -35,6 +35,8 @@ from samerack.common.money import SECONDS_PER_MONTH
 from samerack.pipeline.report.fleet_report import FleetReport, GroupLine, Moment, Pair
 
 _HEATS: Final = 6
+_ALL: Final = 0.995
+"""So large a part of the bytes stands for all of them."""
 _MAX_RACKS: Final = 12
 
 _TEXT, _SOFT, _LINE, _ACROSS, _NEAR = "#010101", "#020202", "#030303", "#040404", "#050505"
@@ -149,8 +151,8 @@ def _environment() -> Environment:
 def page(report: FleetReport) -> str:
     """Return the whole file."""
     scale = SECONDS_PER_MONTH / report.period.seconds
-    month = report.headline.month
-    level = month.spent + month.saved if month.saved else None
+    month, all_known = report.headline.month, report.headline.judged_bytes >= _ALL * report.headline.bytes
+    level = month.spent + month.saved if month.saved and all_known else None
     return (
         _environment()
         .get_template("report.html")
@@ -158,6 +160,8 @@ def page(report: FleetReport) -> str:
             report=report,
             heat=heat_map(report.pairs, scale),
             time=cost_over_time(report.timeline, report.unit, level),
+            own_level=level,
+            all_known=all_known,
             top=_top_groups(report.groups),
             saved=_saved_and_possible(report.savers) if report.savers else None,
         )
