@@ -63,8 +63,9 @@ _FACTS: Final = {
 }
 CHAPTER: Final = StructType([*_KEYS, *shape(**{name: from_arrow_type(kind) for name, kind in _FACTS.items()})])
 """One chapter: in how many minutes it was the latest state, and cross-rack shares of the bytes of known racks: `random`
-for placement that ignores racks, `present`, `own` for the group's own assignor (led groups), `possible` for the best plan that an agent
-could lead it with. `expected` is the present share of all bytes, with `random` for those of unknown rack."""
+for placement that ignores racks, `present`, `own` for the group's own assignor (led groups), `possible` for the best
+plan that an agent could lead it with. `expected` is the present share of all bytes, with `random` for those of unknown
+rack."""
 
 
 class ShareFacts:
