@@ -340,8 +340,18 @@ def test_hours_without_members_take_nothing_from_what_is_saved(spark: SparkSessi
     frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in rows], CHAPTER)
     (shared,) = figures.shares(frame).collect()
     assert (shared["led"], shared["gained"], shared["open"]) == (1.0, pytest.approx(0.4), pytest.approx(0.1))
+    assert (shared["role"], shared["members"], shared["present"], shared["possible"]) == ("waiting", 0, 0.1, 0.0)
     (unknown,) = figures.shares(frame.where("members = 0")).collect()
-    assert (unknown["led"], unknown["gained"], unknown["open"]) == (None, None, None)
+    assert [unknown[name] for name in ("led", "gained", "open", "present", "possible")] == [None] * 5
+
+
+def test_hours_of_unknown_racks_take_nothing_from_what_is_saved(spark: SparkSession) -> None:
+    """The bytes of known racks are those of the afternoon, and so is the share of them that was saved."""
+    unknown: dict[str, Any] = {"present": None, "possible": None, "own": None}
+    rows = [chapter(0, role="leading", **unknown), chapter(2, role="leading", own=0.5)]
+    frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in rows], CHAPTER)
+    (shared,) = figures.shares(frame).collect()
+    assert (shared["led"], shared["gained"]) == (1.0, pytest.approx(0.4))
 
 
 def test_a_small_rise_is_no_loss(lost: dict[str, list[Row]]) -> None:

@@ -63,3 +63,13 @@ def test_a_damaged_table_is_no_traceback(kept: Path, typed: Typed, tmp_path: Pat
     assert done.exit_code == 1
     assert done.stderr.splitlines()[-1].startswith("samerack: ")
     assert "cannot be read" in done.stderr
+
+
+def test_what_cannot_be_written_is_no_traceback_and_loses_no_answer(kept: Path, typed: Typed, tmp_path: Path) -> None:
+    """What-if has worked for minutes by then."""
+    file = tmp_path / "file"
+    file.touch()
+    done = typed("pipeline", "whatif", "--csv", str(file / "below"), "-s", f"pipeline.tables={kept}")
+    assert done.exit_code == 1
+    assert done.stdout
+    assert done.stderr.splitlines()[-1].startswith(f"samerack: {file / 'below'}: cannot be read or written: ")

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from samerack.pipeline.report.fleet_report import Moment, Pair, to_json
-from samerack.pipeline.report.page import cost_over_time, heat_map, page
+from samerack.pipeline.report.page import _stairs, cost_over_time, heat_map, page
 from tests.unit.pipeline.reports import empty, report, unjudged
 
 _VOID = {"meta", "link", "br"}
@@ -127,3 +127,10 @@ def test_no_two_labels_of_the_costs_are_alike(dollars: list[float]) -> None:
     labels = re.findall(r">([^<>]*\$[^<>]*)</text>", cost_over_time(timeline, "hour", None).wide)
     assert len(set(labels)) == len(labels) > 2
     assert "<$0.01" not in labels
+
+
+def test_days_that_were_not_measured_have_no_cost() -> None:
+    """The stairs stop after the last day before a gap, and go on after it."""
+    heights, edges = _stairs([1.0, 2.0, 3.0], [1.0, 2.0, 9.0], 1.0)
+    assert edges == [1.0, 2.0, 3.0, 9.0, 10.0]
+    assert [str(height) for height in heights] == ["1.0", "2.0", "nan", "3.0"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +11,7 @@ import typer
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.pipeline.cli.spark import need_spark, progress_shown
+from samerack.pipeline.cli.spark import explained, need_spark, progress_shown
 from samerack.settings.flags import settings_from
 from samerack.settings.measuring import price_table
 from samerack.settings.options import ConfigOption, SetOption
@@ -65,7 +63,7 @@ def report(
     from samerack.pipeline.report import gather, page  # noqa: PLC0415 - see above
     from samerack.pipeline.report.fleet_report import to_json  # noqa: PLC0415 - see above
 
-    with session.opened(settings.pipeline, name="report", is_short=True) as spark, _explained(settings.pipeline.tables):
+    with session.opened(settings.pipeline, name="report", is_short=True) as spark, explained(settings.pipeline.tables):
         found = gather.opened(spark, settings.pipeline)
         with (
             progress_shown(spark),
@@ -91,23 +89,6 @@ def _check_period(days: int | None, first: date | None, last: date | None) -> No
         raise SettingsError("--days and --from: give one of them; --days counts back from --to or the newest day")
     if first is not None and last is not None and first > last:
         raise SettingsError(f"--from {first} --to {last}: the first day is after the last")
-
-
-@contextmanager
-def _explained(place: str) -> Iterator[None]:
-    """Yield what Spark says of files that it cannot read, which it finds out only when it reads them."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with PySpark
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - see above
-
-    from samerack.pipeline.tables import first_line  # noqa: PLC0415 - see above
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise AgentError(
-            f"the tables at {place} cannot be read: {first_line(error)}; were files deleted, or is the storage "
-            "unreachable?"
-        ) from None
 
 
 def _write(path: Path, text: str) -> None:

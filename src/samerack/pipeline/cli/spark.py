@@ -16,7 +16,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from samerack.common.console import Console
-from samerack.common.errors import SettingsError
+from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline import jars
 
 if TYPE_CHECKING:
@@ -55,6 +55,27 @@ def need_spark() -> None:
             "newer one"
         )
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+
+
+@contextmanager
+def explained(place: str | Path) -> Iterator[None]:
+    """Raise as one line what Spark says of files that it cannot read or write, which it finds out only then.
+
+    Raises:
+        AgentError: It cannot use what is at this place.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with PySpark
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - see above
+
+    from samerack.pipeline.tables import first_line  # noqa: PLC0415 - see above
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise AgentError(
+            f"{place}: cannot be read or written: {first_line(error)}; were files deleted, is the storage unreachable, "
+            "or are permissions missing?"
+        ) from None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samerack.pipeline.cli.spark import need_spark
+from samerack.pipeline.cli.spark import explained, need_spark
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
@@ -109,7 +109,7 @@ def maintain(
 
     settings = settings_from(config, None, assignments, needs_kafka=False).pipeline
     today = datetime.now(UTC).date()
-    with session.opened(settings, name="maintain") as spark:
+    with session.opened(settings, name="maintain") as spark, explained(settings.tables):
         done = maintenance.maintain(spark, settings, today=today, progress=partial(typer.echo, err=True))
     if as_json:
         typer.echo(json.dumps([{**asdict(kept), "kept_since": str(kept.kept_since)} for kept in done]))

@@ -12,7 +12,7 @@ import typer
 
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.pipeline.cli.spark import need_spark, progress_shown
+from samerack.pipeline.cli.spark import explained, need_spark, progress_shown
 from samerack.pipeline.whatif_group import MOVE, RACK, Questions
 from samerack.pipeline.whatif_show import Failure, KindOfChange, WhatIf, WhatIfChange, WhatIfTotals, show, to_json
 from samerack.settings.all_settings import Settings
@@ -98,14 +98,16 @@ def whatif(
     settings = settings_from(config, None, assignments, needs_kafka=False)
     begin = time.monotonic()
     with session.opened(settings.pipeline, name="whatif", is_short=True) as spark:
-        rows, left_out = _asked(spark, settings, source, questions, since=since, until=until)
-        answer = _answer(rows, settings, questions, left_out=left_out, top=top, begin=begin)
+        with explained(source or settings.pipeline.tables):
+            rows, left_out = _asked(spark, settings, source, questions, since=since, until=until)
+            answer = _answer(rows, settings, questions, left_out=left_out, top=top, begin=begin)
+        if as_json:
+            typer.echo(json.dumps(to_json(answer)))
+        else:
+            show(answer, Console())
         for kind, path in outputs.items():
-            rows.coalesce(1).write.format(kind).option("header", "true").save(path.absolute().as_uri())
-    if as_json:
-        typer.echo(json.dumps(to_json(answer)))
-    else:
-        show(answer, Console())
+            with explained(path):
+                rows.coalesce(1).write.format(kind).option("header", "true").save(path.absolute().as_uri())
 
 
 def _shares(text: str) -> dict[str, float]:

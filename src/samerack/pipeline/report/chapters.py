@@ -204,7 +204,9 @@ def of_each_minute(states: DataFrame) -> DataFrame:
     leads = F.col("role") == LEADING
     state = F.struct(leads.alias("leads"), "agent", "at", "id", _structure().alias("structure"))
     minute = F.date_trunc("minute", F.col("at")).alias("minute")
-    last = states.groupBy(*GROUP_DAY, minute).agg(F.max(state).alias("last"))
+    # before they are sorted by minute: a state is large
+    light = states.select(*GROUP_DAY, minute, state.alias("state"))
+    last = light.groupBy(*GROUP_DAY, "minute").agg(F.max("state").alias("last"))
     return last.select(*GROUP_DAY, "last.id", "last.at", "last.structure")
 
 

@@ -25,8 +25,10 @@ PRICED: Final = (*COUNTS, "dollars")
 
 _AT_ONCE: Final = 1.05
 """Average number of counts in the minutes of a day: there are fewer where one count only replaced another."""
-_FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "present", "possible")
+_FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random")
 """Facts of a group, from its last chapter."""
+_READS: Final = ("present", "possible")
+"""Facts of what a group reads, from the last chapter in which it had members, and known racks."""
 
 _MIN_RISE: Final = 0.05
 """Share of all bytes: smaller changes are normal variation."""
@@ -76,22 +78,26 @@ def measured_twice(rows: DataFrame) -> DataFrame:
 
 
 def shares(chapters: DataFrame) -> DataFrame:
-    """Return the chapters of a day as one row, each weighted by its minutes with members: only these read.
+    """Return the chapters of a day as one row, each weighted by its minutes: those with members, and known racks.
 
     Returns:
-        day, cluster, group, led (part of the time), gained and open (shares of known bytes; null without members),
-        kind, assignor, members, rackless, random (as at the end of the day).
+        day, cluster, group, led (part of the time with members), gained and open (shares of known bytes), present and
+        possible (as last known); these are null without any; kind, assignor, members, rackless, random (as at the end
+        of the day).
     """
     good = chapters.where(F.col("error").isNull())
-    weight = F.when(F.col("members") > 0, F.col("minutes"))
+    with_members = F.when(F.col("members") > 0, F.col("minutes"))
+    reads = F.col("present").isNotNull()
+    weight = F.when(reads, F.col("minutes"))
     led = F.col("role") == LEADING
     gained = F.when(led, F.coalesce(F.col("own") - F.col("present"), F.lit(0.0))).otherwise(0.0)
-    missed = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0))
+    missed = F.col("present") - F.col("possible")
     return good.groupBy(*GROUP_DAY).agg(
-        (F.sum(led.cast("int") * weight) / F.sum(weight)).alias("led"),
+        (F.sum(led.cast("int") * with_members) / F.sum(with_members)).alias("led"),
         (F.sum(gained * weight) / F.sum(weight)).alias("gained"),
         (F.sum(missed * weight) / F.sum(weight)).alias("open"),
         *(F.max_by(name, "last").alias(name) for name in _FACTS),
+        *(F.max_by(name, F.when(reads, F.col("last"))).alias(name) for name in _READS),
     )
 
 
@@ -126,12 +132,14 @@ def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
     Saved is what was saved in the period. Possible is what the last plan leaves to be saved, applied to the bytes of
     the period: savings reached during the period are no longer possible.
     """
-    day_of_state = F.when(F.col("kind").isNotNull(), F.col("day"))
-    sums = summed(group_days, *GROUP, more=[F.max_by(name, day_of_state).alias(name) for name in _FACTS]).drop("groups")
-    still = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0)) * (F.col("bytes") - F.col("unknown_bytes"))
-    return sums.withColumn("possible_bytes", F.when(F.col("kind").isNotNull(), still)).withColumn(
-        "possible_dollars", F.col("possible_bytes") * prices.dollars_per_byte
-    )
+    last = [
+        F.max_by(name, F.when(F.col(of).isNotNull(), F.col("day"))).alias(name)
+        for names, of in ((_FACTS, "kind"), (_READS, "present"))
+        for name in names
+    ]
+    still = (F.col("present") - F.col("possible")) * (F.col("bytes") - F.col("unknown_bytes"))
+    sums = summed(group_days, *GROUP, more=last).drop("groups").withColumn("possible_bytes", still)
+    return sums.withColumn("possible_dollars", F.col("possible_bytes") * prices.dollars_per_byte)
 
 
 def summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:
@@ -142,7 +150,9 @@ def summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:
         *(total(name).alias(name) for name in COUNTS),
         *(F.sum(name).alias(name) for name in judged),
         total(F.when(F.col("gained").isNotNull(), F.col("bytes")).otherwise(0)).alias("judged_bytes"),
-        F.sum(F.col("led") * F.col("bytes")).alias("led_bytes"),
+        F.try_divide(
+            F.sum(F.col("led") * F.col("bytes")), F.sum(F.when(F.col("led").isNotNull(), F.col("bytes")))
+        ).alias("led"),
         *more,
     )
 

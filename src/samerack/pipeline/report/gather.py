@@ -192,7 +192,7 @@ def gathered(
             headline=headline.result(),
             pairs=pairs.result(),
             unit=unit,
-            timeline=tuple(_moment(row, unit, seconds) for row in timeline.result()),
+            timeline=tuple(_moment(row, unit, seconds, period) for row in timeline.result()),
             days=tuple(_value_of(Day, row, seconds=seconds[row["day"]]) for row in by_days),
             groups=lines.result(),
             savers=savers.result(),
@@ -310,10 +310,11 @@ def _pairs(daily: DataFrame) -> tuple[Pair, ...]:
     return tuple(_value_of(Pair, row) for row in rows)
 
 
-def _moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
-    """Return a moment of the timeline; a day that was measured in part counts at the rate of that part."""
+def _moment(row: Row, unit: str, seconds: Mapping[date, float], period: Period) -> Moment:
+    """Return a moment of the timeline; one that was measured in part counts at the rate of that part."""
     at = _utc(row["moment"])
-    length = min(_UNIT_SECONDS[unit], seconds[at.date()]) if unit == "day" else _UNIT_SECONDS[unit]
+    end = min(at + timedelta(seconds=_UNIT_SECONDS[unit]), period.end)
+    length = seconds[at.date()] if unit == "day" else (end - max(at, period.begin)).total_seconds()
     return _value_of(Moment, row, at=at, dollars_per_month=row["dollars"] / length * SECONDS_PER_MONTH)
 
 
@@ -333,9 +334,6 @@ def _lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
             kind=row["kind"] or "",
             assignor=row["assignor"] or "",
             share=_share(row),
-            led=row["led_bytes"] / row["judged_bytes"]
-            if row["led_bytes"] is not None and row["judged_bytes"]
-            else None,
             month=_money(row, scale),
         )
         for row in groups.limit(top).collect()

@@ -7,6 +7,7 @@ are the page's CSS variables, so that light, dark and print use the same drawing
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -191,9 +192,9 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
         # UTC without a zone: labels would otherwise use matplotlib's configured zone
         at = date2num([moment.at.replace(tzinfo=None) for moment in timeline])  # type: ignore[no-untyped-call]
         step = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0}[unit]
-        edges = [*at, at[-1] + step]
-        axes.stairs(values, edges, fill=True, color=_ACROSS, alpha=0.22, linewidth=0)
-        axes.stairs(values, edges, baseline=None, color=_ACROSS, linewidth=1.8)
+        heights, edges = _stairs(values, at, step)
+        axes.stairs(heights, edges, fill=True, color=_ACROSS, alpha=0.22, linewidth=0)
+        axes.stairs(heights, edges, baseline=None, color=_ACROSS, linewidth=1.8)
         top = max(values, default=0.0)
         if level is not None:
             axes.plot([edges[0], edges[-1]], [level, level], color=_NEAR, linewidth=1.6, linestyle=(0, (5, 3)))
@@ -215,6 +216,18 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.money(value).removesuffix(".00")))
 
     return _drawing("time", text, 2.9, draw)
+
+
+def _stairs(values: Sequence[float], at: Sequence[float], step: float) -> tuple[list[float], list[float]]:
+    """Return heights and edges of stairs, each one step long; what was not measured between two has no height."""
+    heights, edges = [values[0]], [at[0], at[0] + step]
+    for value, begin in zip(values[1:], at[1:], strict=True):
+        if begin > edges[-1] + step / 2:
+            heights.append(math.nan)
+            edges.append(begin)
+        heights.append(value)
+        edges.append(begin + step)
+    return heights, edges
 
 
 def _top_groups(groups: Sequence[GroupLine]) -> Drawing:
