@@ -327,6 +327,8 @@ class GroupLeader(SharedService):
             if membership.is_outside:
                 raise
             raise BackOffError(Cause.INTERNAL_ERROR, one_line(error)) from error
+        if membership.is_cut_off:
+            raise kafka_errors.CoordinatorNotAvailableError(self.group)
         self._turns.succeeded()
         if (failure := membership.take_failure()) is not None:
             self.reporter.failed("kafka", failure, pause)

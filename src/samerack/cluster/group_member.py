@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
@@ -34,8 +34,6 @@ JOIN_VERSION: Final = 9
 """By JoinGroup v9 a restarted static leader knows that it still leads; since v8 the request carries the reason."""
 SYNC_VERSION: Final = 5
 NO_GENERATION: Final = -1
-_PARKED_SECONDS: Final = 600.0
-"""The broker parks JoinGroup until all members have joined: up to the longest rebalance timeout of the members."""
 LEAVE_SECONDS: Final = 2.0
 _AGAIN_SECONDS: Final = 0.1
 _SLICE_SECONDS: Final = 0.15
@@ -96,6 +94,9 @@ Assign = Callable[[Joined], dict[str, bytes]]
 
 class GroupMember:
     """One membership. One thread drives it; `end_by` may be called from any."""
+
+    parked_seconds: ClassVar[float] = 600.0
+    """The broker parks JoinGroup until all members have joined: up to the longest rebalance timeout of the members."""
 
     def __init__(  # noqa: PLR0913, PLR0915 - a membership has as many settings and variables
         self,
@@ -168,6 +169,8 @@ class GroupMember:
         self._refusal: kafka_errors.KafkaError | None = None
         self._coordinator: int | None = None
         """The broker that was last named as the coordinator; None if the last lookup failed."""
+        self._found: int | None = None
+        """The broker that was last found to be the coordinator."""
         self._coordinator_is_known = False
         """Whether requests go to `_coordinator` without another lookup."""
         self._own: OwnConnection | None = None
@@ -221,8 +224,19 @@ class GroupMember:
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether no heartbeat was answered for a whole session timeout: the brokers have removed this member."""
+        """Whether no heartbeat was answered for a whole session timeout: the brokers have removed this member.
+
+        As far as they are there: a coordinator that comes back starts every session anew.
+        """
         return self.state is MembershipState.STABLE and time.monotonic() - self._heard_at > self._session_seconds
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it is forgotten because this process does not reach the coordinator that other brokers name.
+
+        A process that did not run for that long tries a few heartbeats first.
+        """
+        return self.is_forgotten and self._coordinator_is_known and self._beats.pause_seconds > 0
 
     @property
     def wants_join(self) -> bool:
@@ -351,10 +365,14 @@ class GroupMember:
             self._lookups.failed()
             self._note(error, self._lookups)
             raise
+        if self._lookups.failures or found.node_id != self._found:
+            self._heard_at = time.monotonic()  # a new coordinator, or one that was away, starts every session anew
+        if self._own is not None and self._own.broker != found.node_id:
+            self._drop_own()  # nobody answers there any more: the attempt begins anew
         self._lookups.succeeded()
+        self._found = found.node_id
         self._connections.add_coordinator(Node(found.node_id, found.host, found.port))
         self._coordinator_is_known = True
-        self._heard_at = time.monotonic()  # a new coordinator starts every session anew
 
     def _lose_coordinator(self) -> None:
         """Look the coordinator up before the next request to it."""
@@ -426,7 +444,7 @@ class GroupMember:
         reason, self._reason = self._reason, ""
         request = self._join_request(self.member_id, self.group_instance_id, reason)
         self._parked = True
-        return self._send_own(request, _PARKED_SECONDS)
+        return self._send_own(request, self.parked_seconds)
 
     def _send_own(self, request: Any, seconds: float) -> Any:
         """Send over this member's own connection, which is opened if need be; return a future of the response."""
@@ -504,7 +522,7 @@ class GroupMember:
         sent_at = time.monotonic()
         if assignments:
             self.kept_waiting.append(sent_at - answered_at)
-        answer = await self._send_own(request, _PARKED_SECONDS)
+        answer = await self._send_own(request, self.parked_seconds)
         self._check_synced(kafka_errors.for_code(answer.error_code))
         self._check_protocol(answer)
         self._take(bytes(answer.assignment))

@@ -39,12 +39,15 @@ _REFUSED: Final = (
     kafka_errors.GroupAuthorizationFailedError,
     kafka_errors.InconsistentGroupProtocolError,
     kafka_errors.InvalidGroupIdError,
+    kafka_errors.InvalidSessionTimeoutError,
 )
 _CURES: Final[Mapping[type, str]] = {
     kafka_errors.GroupAuthorizationFailedError: "allow Read on the group, or set election.group to one that is allowed",
     kafka_errors.InconsistentGroupProtocolError: "the group is in use for something else; set election.group to "
     "another name",
     kafka_errors.InvalidGroupIdError: "set election.group to a name that brokers allow",
+    kafka_errors.InvalidSessionTimeoutError: "set election.session_timeout_seconds between the brokers' "
+    "group.min.session.timeout.ms and group.max.session.timeout.ms",
 }
 
 
@@ -83,6 +86,12 @@ class Election(LeadershipState, Service):
     def is_outside(self) -> bool:
         """Whether this agent waits outside the election at the moment."""
         return self._waiting is not None
+
+    @property
+    def trouble(self) -> str:
+        """Why this agent is inactive although it could act; "" while it takes part or waits."""
+        takes_part = self.is_outside or (self._verdict is not None and self._verdict.agents)
+        return super().trouble or ("" if takes_part else self.last_error)
 
     def sure_tenures(self) -> Tenures | None:
         """Return `tenures`; None while another agent may have been elected without this one's knowledge."""

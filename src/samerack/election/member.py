@@ -211,6 +211,8 @@ WAITING_REBALANCE_SECONDS: Final = 15.0
 class _AgentMember(GroupMember):
     """Base class of the members of both kinds of groups."""
 
+    parked_seconds = 60.0  # all members are agents, with short rebalance timeouts
+
     def protocol_type(self) -> str:
         """Return a type of its own, so that the group is not taken for a consumer group."""
         return PROTOCOL_TYPE

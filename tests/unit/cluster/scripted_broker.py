@@ -83,7 +83,11 @@ class ScriptedBroker:
     protocol: str = "range"
     others: tuple[str, ...] = (CONSUMER,)
     listed_as: int = 1
-    """Its id in the metadata; as a coordinator it is always broker 1."""
+    """Its id in the metadata."""
+    coordinator: int = 1
+    """Its id as a coordinator."""
+    coordinator_port: int = 0
+    """The port that it names of the coordinator; 0 for its own."""
     may_reserve: threading.Event = field(default_factory=threading.Event)
     """While it is not set, requests that reserve a member id are not answered."""
     arrivals: list[Arrival] = field(default_factory=list)
@@ -183,7 +187,8 @@ class ScriptedBroker:
 
     def _findcoordinator(self, answer: Any, request: Any, code: int) -> Any:
         host, _, port = self.address.partition(":")
-        found = {"node_id": -1 if code else 1, "host": host, "port": int(port), "error_code": code, "error_message": ""}
+        named = {"node_id": -1 if code else self.coordinator, "host": host, "port": self.coordinator_port or int(port)}
+        found = {**named, "error_code": code, "error_message": ""}
         keys = [answer.Coordinator(key=key, **found) for key in request.coordinator_keys or ()]
         return answer(throttle_time_ms=0, coordinators=keys, **found)
 

@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 from kafka import errors as kafka_errors
 
+from samerack.election.election import Election
 from samerack.election.member import ROOM, UNREGISTERED_ROOM
-from samerack.election.messages import Advertisement, encode
+from samerack.election.messages import Advertisement, Verdict, encode
 from samerack.election.registry import Answer, GroupAsker, RegistryReader
 from samerack.election.waiting import Waiting
 from samerack.settings.all_settings import Settings
@@ -78,3 +79,21 @@ def test_who_may_not_wait_outside_takes_part_in_larger_elections(
     agents = [agent(f"m{n}", instance=f"i{n}") for n in range(members)]
     monkeypatch.setattr(waiting, "poll", lambda: agents_group(agents))
     assert waiting.is_needed(lambda _: False) is inside
+
+
+def test_what_keeps_an_agent_out_of_the_election_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was ready, and led and measured nothing: what its own settings cause has a cure, all else is trouble."""
+
+    def refuse(error: Exception) -> None:
+        raise error
+
+    made = Election(settings, advertisement=Advertisement(identity="me"))
+    made._stopping.set()
+    monkeypatch.setattr(made, "_session", lambda: refuse(kafka_errors.InvalidSessionTimeoutError()))
+    made.turn()
+    assert "set election.session_timeout_seconds between" in made.refused
+    other = Election(settings, advertisement=Advertisement(identity="you"))
+    other._record(kafka_errors.GroupMaxSizeReachedError())
+    assert "GroupMaxSizeReachedError" in other.trouble
+    other._elected(Verdict(term=1, agents=2), "member")
+    assert other.trouble == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +18,12 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster import group_member
 from samerack.cluster.client import connect
-from samerack.cluster.group_member import EndedError
+from samerack.cluster.group_member import EndedError, GroupMember
 from samerack.election.member import ElectionMember
 from samerack.election.messages import Advertisement
 from samerack.settings.leading import ElectionSettings, LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of
-from tests.unit.cluster.scripted_broker import CONSUMER, REBALANCE_IN_PROGRESS, TOPIC, ScriptedBroker
+from tests.unit.cluster.scripted_broker import CONSUMER, REBALANCE_IN_PROGRESS, TOPIC, ScriptedBroker, no_errors
 from tests.unit.waiting import LONGEST_SECONDS, until
 
 # kafka-python does not close the socket of a client that is closed while it connects
@@ -213,7 +214,45 @@ def test_commits_are_asked_for_beside_a_parked_join(broker: ScriptedBroker, memb
     assert membership.lookup is not before
 
 
-# a coordinator that metadata do not list yet, and polls that fail
+# a coordinator that metadata do not list yet, one that is gone, and polls that fail
+
+
+def test_a_join_goes_on_at_the_next_coordinator(broker: ScriptedBroker, membership: Membership) -> None:
+    """A machine that lost its power closes no connection: the answer to a parked JoinGroup was awaited for minutes."""
+    broker.script = lambda api, _request: None if api == "JoinGroup" else 0
+    assert not membership.join(0.3)
+    broker.coordinator = 2
+    broker.script = lambda api, _request: 16 if api == "DescribeGroups" else 0
+    with pytest.raises(kafka_errors.NotCoordinatorError):
+        membership.describe()
+    broker.script = no_errors
+    membership.describe()
+    assert membership.join(LONGEST_SECONDS)
+
+
+def test_an_agent_that_reaches_all_brokers_but_the_coordinator_is_outside(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The brokers have removed it: it showed its last role for as long as it did not reach the coordinator."""
+    monkeypatch.setattr(GroupMember, "is_forgotten", property(lambda one: time.monotonic() - one._heard_at > 1.0))
+    with _following(broker) as leader, socket.create_server(("127.0.0.1", 0)) as closed:
+        broker.coordinator, broker.coordinator_port = 2, closed.getsockname()[1]
+        closed.close()
+        broker.script = lambda api, _request: 16 if api in {"Heartbeat", "DescribeGroups", "OffsetFetch"} else 0
+        assert until(lambda: leader.reporter.role == "outside")
+
+
+def test_a_coordinator_that_comes_back_has_forgotten_nobody(broker: ScriptedBroker, membership: Membership) -> None:
+    """All brokers were away for longer than a session, which begins anew when they are back."""
+    assert membership.join(LONGEST_SECONDS)
+    membership._session_seconds = 0.5
+    broker.script = lambda api, _request: 15 if api in {"FindCoordinator", "Heartbeat"} else 0
+    assert until(lambda: membership.is_forgotten)
+    assert not membership.is_cut_off
+    membership._session_seconds = LONGEST_SECONDS
+    membership._heard_at -= LONGEST_SECONDS
+    broker.script = lambda api, _request: 14 if api == "Heartbeat" else 0
+    assert until(lambda: not membership.is_forgotten)
 
 
 def test_a_coordinator_that_was_just_started_is_found(broker: ScriptedBroker, request: pytest.FixtureRequest) -> None:
