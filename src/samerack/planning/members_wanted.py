@@ -27,10 +27,11 @@ _SLACK: Final = 1e-9
 _FEW: Final = (2, 3, 4)
 """Partitions above 1/k of a member: it has fewer than k of them."""
 _ROUNDS: Final = 30
-"""Numbers of members that are tried; most groups need one."""
-_EXACT_ROUNDS: Final = 8
+"""Numbers of members that are tried by best-fit; most groups need one."""
 _SMALL: Final = 300
 """Kinds of partitions times members up to which an integer program deals them out, if best-fit cannot."""
+_EXACT_WORK: Final = 200_000
+"""The sum of the squares of that for all numbers that such programs try: for a few partitions all that there are."""
 _MAX_HERE: Final = 1_000
 """Partitions up to which it takes a tenth of a second, most of it for the first group."""
 _NODES: Final = 50
@@ -155,17 +156,20 @@ def _in_time(kinds: _Kinds, now: Int64Array) -> Int64Array:
 def _fewest(kinds: _Kinds, now: Int64Array) -> Int64Array:
     """Return [R] the fewest members with which the kinds are read near, and of those the fewest changes."""
     program = _Program(kinds, now)
-    dealt = now
-    for at in range(_ROUNDS):
+    dealt, rounds, exact = now, _ROUNDS, _EXACT_WORK
+    while rounds:
         members = program.solved()
         dealt = _dealt(kinds, members, program.targets(members))
         if np.array_equal(dealt, members):
             return members
-        if at < _EXACT_ROUNDS and len(kinds.size) * members.sum() <= _SMALL:
+        places = len(kinds.size) * int(members.sum())
+        if places <= _SMALL and places**2 <= exact:
+            exact -= places**2
             if _can_be_dealt(kinds, members):
                 return members
             program.exclude(members)
         else:
+            rounds -= 1
             program.add_to(np.flatnonzero(dealt > members), members)
     return dealt
 

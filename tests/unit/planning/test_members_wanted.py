@@ -144,6 +144,12 @@ def test_many_partitions_of_more_than_half_a_member() -> None:
     assert wanted(((1, 2, 3),) * 90, racks, [12] * 90) == {"a": 50, "b": 30, "c": 10}
 
 
+def test_few_partitions_are_tried_in_all_numbers_of_members() -> None:
+    """No four members can have them, in any racks; of five, those with the fewest changes are the last to be tried."""
+    replicas = ((1, 2), (1, 2), (1,), (1, 2), (1, 3), (1, 2, 3))
+    assert wanted(replicas, "aa", [10, 11, 0, 11, 11, 11]) == {"a": 5, "b": 0, "c": 0}
+
+
 replica_lists = st.lists(st.sampled_from([(1,), (2,), (3,), (1, 2), (2, 3), (1, 3), (1, 2, 3)]), min_size=1, max_size=6)
 
 
