@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 from starlette.applications import Starlette
+from starlette.routing import Mount
 from structlog.contextvars import bound_contextvars
 
 from samerack.agent.cluster_agent import ClusterAgent, stop_deadline
@@ -33,7 +34,7 @@ from samerack.cluster.client import reception
 from samerack.common.fetching import with_port
 from samerack.common.patterns import EVERY
 from samerack.planning import planner
-from samerack.settings.all_settings import Settings
+from samerack.settings.all_settings import Settings, cluster_path
 from samerack.settings.publishing import OtelSettings
 
 log = structlog.get_logger("agent")
@@ -78,12 +79,15 @@ class Agent:
 
     def _app_of_one(self) -> Starlette:
         (one,) = self.clusters.values()
+        routes, cluster = one.routes(), one.parts.settings.cluster
+        # commands with the same settings ask below the path of their cluster
+        below = [Mount(cluster_path(cluster), routes=routes)] if cluster else []
         return application(
             one.parts.metrics.exposition,
             healthy=one.health.unhealthy,
             ready=one.health.unready,
             notes=one.health.notes,
-            more=one.routes(),
+            more=(*routes, *below),
             hosts=one.parts.settings.web.hosts,
         )
 

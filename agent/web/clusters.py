@@ -196,7 +196,7 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
             Route("/", index),
             css_route(),
             Route("/v1/clusters", listed),
-            Route("/v1/{path:path}", of_no_cluster),
+            Route("/v1/{path:path}", of_no_cluster, methods=["GET", "POST"]),
             *(Mount(cluster_path(one.name), routes=(*one.routes, metrics_of(one))) for one in clusters),
         ),
         hosts=hosts,

@@ -110,7 +110,7 @@ def figures(where: AgentPlace, *, window: float, measure: bool, bill: bool) -> t
             if not decoded.cycle:
                 raise _unmeasured(where)
             return decoded, _origin(where)
-    with _measuring(where, window, replication=bill) as measuring:
+    with _measuring(where, window, asked=not measure, replication=bill) as measuring:
         measuring.measure()
         return measuring.reports.report(), _measured_here(where, answer)
 
@@ -129,7 +129,7 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
             if not decoded.brokers and not decoded.findings:  # which would look like a sound cluster
                 raise _unmeasured(where)
             return decoded, _origin(where)
-    with _measuring(where, window) as measuring:
+    with _measuring(where, window, asked=not measure) as measuring:
         measuring.measure()
         return measuring.reports.verdict(), _measured_here(where, answer)
 
@@ -151,7 +151,7 @@ def lag(where: AgentPlace, group: str, *, measure: bool) -> tuple[GroupLag | Non
         raise AgentError(
             f"group {group}: the agent at {where.url} has not seen it; give --bootstrap-servers to ask brokers for it"
         )
-    with measuring_group(where, group, _LAG_SECONDS) as measuring:
+    with measuring_group(where, group, _LAG_SECONDS, asked=not measure) as measuring:
         measuring.measure()
         found = measuring.snapshot.groups
     bootstrap = where.settings.kafka["bootstrap.servers"]
@@ -178,7 +178,7 @@ def live(where: AgentPlace, *, measure: bool) -> Iterator[tuple[Callable[[], Rep
 
         yield latest, _origin(where)
         return
-    with _measuring(where, where.settings.traffic.window_seconds) as measuring:
+    with _measuring(where, where.settings.traffic.window_seconds, asked=not measure) as measuring:
         measuring.start()
         yield measuring.reports.report, _measured_here(where, answer)
 
@@ -251,21 +251,23 @@ def _measured_here(where: AgentPlace, answer: bytes | None) -> str:
     return "measured by this command"
 
 
-def measuring_group(where: AgentPlace, group: str, seconds: float) -> Measuring:
-    """Return a measurement of one group in windows of this length.
+def measuring_group(where: AgentPlace, group: str, seconds: float, *, asked: bool = False) -> Measuring:
+    """Return a measurement of one group in windows of this length; `asked`: whether an agent was asked before.
 
     Raises:
         SettingsError: No cluster is named.
     """
     only = where.settings.traffic.model_copy(update={"groups": (exactly(group),)})
-    return _measuring(replace(where, settings=where.settings.model_copy(update={"traffic": only})), seconds)
+    settings = where.settings.model_copy(update={"traffic": only})
+    return _measuring(replace(where, settings=settings), seconds, asked=asked)
 
 
-def _measuring(where: AgentPlace, seconds: float, *, replication: bool = False) -> Measuring:
+def _measuring(where: AgentPlace, seconds: float, *, asked: bool, replication: bool = False) -> Measuring:
     if not servers_of(where.settings):
+        nobody = f"no agent answers at {where.url}, and " if asked and where.settings.web.port else ""
         raise SettingsError(
-            f"no agent answers at {where.url}, and there is no cluster to measure; give --bootstrap-servers, "
-            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or kafka: {bootstrap.servers: HOST:PORT} in the file"
+            f"{nobody}there is no cluster to measure; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
+            "kafka: {bootstrap.servers: HOST:PORT} in the file"
         )
     return Measuring(where.settings, seconds=seconds, replication=replication)
 

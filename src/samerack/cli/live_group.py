@@ -24,6 +24,7 @@ from samerack.common.records import FOLLOWING, LEADING
 from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
 from samerack.settings.all_settings import Settings
+from samerack.settings.cures import command
 from samerack.traffic import groups
 from samerack.traffic.describe import Read, described, listed
 from samerack.traffic.groups import ListedGroup
@@ -57,7 +58,13 @@ class Subject:
 
 
 def unknown_group(group: str, wire: Wire) -> AgentError:
-    """Return the error for a group that does not exist, with the names that are nearest."""
+    """Return the error for a group that does not exist, with the names that are nearest.
+
+    Raises:
+        NotAllowedError: It may not be described, so that brokers leave it out of their lists.
+        AgentError: No response.
+    """
+    GroupTypes(wire).find(group)
     names = listed(wire, read_metadata(wire, ()).brokers, ["*"]).groups
     return AgentError(f"group {group}: does not exist on these brokers; {nearest(group, names)}")
 
@@ -126,6 +133,9 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
     if seen.kind == "consumer":
         offered = assignors_of(partial(read_broker_configs, wire, brokers))
         return Subject(protocol=seen.assignor, members=seen.members, offered=offered)
+    if seen.kind == "streams-classic":
+        plan = command("streams plan", "--group", group, bootstrap=settings.kafka["bootstrap.servers"])
+        raise AgentError(f"group {group}: is a Kafka Streams application, which assigns tasks: {plan} shows its plan")
     view = views[-1]
     if view.protocol_type != CONSUMER:
         raise AgentError(

@@ -15,7 +15,7 @@ import numpy as np
 from samerack.agent.policy.measured import shares_of
 from samerack.assignors.consumer.registry import server_plan
 from samerack.assignors.evaluate import Rates, known_crossing, known_crossing_by_member, row_of
-from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem, by_counts
+from samerack.assignors.problem import NOBODY, AssignmentError, Cost, Int32Array, Problem, by_counts
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
 from samerack.cli.live_group import asked_configs, how_led, subject_of
@@ -121,7 +121,7 @@ class LivePlan:
         over_racks: None where racks are not known.
         members_wanted: by the running agent; None where it does not know that, or none runs.
         copartitioning: None where it costs nothing to speak of.
-        curve: None unless it is asked for.
+        curve: None unless it is asked for, and there is one.
     """
 
     group: str
@@ -208,6 +208,13 @@ def examine(
     said = agent_says(settings, group)
     role, trouble = said.get("role", ""), said.get("trouble", "")
     present, proposed = (per_member(made, owner) for owner in (problem.owner, made.final))
+    curve: tuple[CurvePoint, ...] | None = None
+    no_curve = ""
+    if with_curve:
+        try:
+            curve = points_of(by_counts(problem), seconds=mode.deadline_seconds, rates=rates)
+        except AssignmentError as error:
+            no_curve = f"there is no curve, whose plans have leading.deadline_seconds each: {error}"
     server = None
     if subject.offered is not None:
         change = missing_change(*shares, static=all(member.instance_id is not None for member in members))
@@ -234,12 +241,12 @@ def examine(
         copartitioning=copartitioning(made, mode, settings, group, rates) if made.assignor == "optimal" else None,
         warnings=(
             *unknown,
-            *filter(None, [unasked]),
+            *filter(None, [unasked, no_curve]),
             *unknown_racks([rack.named for rack in racks.values()], cluster),
             *rack_warnings([rack.named for rack in racks.values()], settings.racks, cluster.racks),
             *subject.unreadable,
             *([_LOADS_ARE_UNKNOWN.format(leading.balance)] if mode.balances_traffic and weights is None else []),
-            *([_WITHOUT_COPARTITIONING] if with_curve and mode.options.keep_copartitioned else []),
+            *([_WITHOUT_COPARTITIONING] if curve is not None and mode.options.keep_copartitioned else []),
         ),
         members=tuple(
             PlannedMember(
@@ -253,7 +260,7 @@ def examine(
             )
             for index, member in enumerate(problem.members)
         ),
-        curve=points_of(by_counts(problem), seconds=mode.deadline_seconds, rates=rates) if with_curve else None,
+        curve=curve,
     )
 
 

@@ -16,14 +16,13 @@ from samerack.assignors.streams.application import AssignmentConfigs
 from samerack.assignors.streams.registry import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import hosts_known
-from samerack.cli.live_group import asked_configs, measured_rates
+from samerack.cli.live_group import asked_configs, measured_rates, unknown_group
 from samerack.cli.streams_options import FoundApplication, Rates
 from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.words import nearest
 from samerack.settings.all_settings import Settings
 from samerack.settings.cures import command
 from samerack.traffic import collect, describe, groups, streams_instances
@@ -100,8 +99,7 @@ def read(
     listed, _, gaps = describe.listed(wire, read_metadata(wire, ()).brokers, ["*"])
     if group not in listed:
         reasons = "; ".join(sorted({f"{gap.where}: {gap.reason}" for gap in gaps}))
-        why = reasons or f"does not exist on these brokers; {nearest(group, listed)}"
-        raise AgentError(f"group {group}: {why}")
+        raise AgentError(f"group {group}: {reasons}") if reasons else unknown_group(group, wire)
     described, instances = _described(wire, listed[group], settings, hosts)
     names = _changelog_names(wire, group, listed, instances)
     sources = {topic for _, partitions in instances.sources for topic, _ in partitions}

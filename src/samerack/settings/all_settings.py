@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     cluster: str = Field(
         default="",
         description="Which of `clusters` a command uses, or the name of a cluster of the agent that it asks; `samerack "
-        "run` observes only that one.",
+        "run` is for only that one, and may lead `groups` there.",
         examples=["east"],
     )
     racks: RackSettings = RackSettings()
@@ -262,10 +262,10 @@ def check_clusters(settings: Settings) -> None:
                 f"clusters.{name}.kafka: bootstrap.servers is missing; give {name}: {{kafka: {{bootstrap.servers: "
                 "HOST:PORT}}"
             )
-    if settings.clusters and settings.groups:
+    if settings.clusters and settings.groups and not settings.cluster:
         raise SettingsError(
             "groups: an agent of several clusters leads no groups; put names into clusters.NAME.groups to observe "
-            "them, and run one agent per cluster to lead"
+            "them, and run one agent per cluster, with --set cluster=NAME, to lead"
         )
     if settings.clusters and settings.publishing.cluster:
         raise SettingsError(

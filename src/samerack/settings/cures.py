@@ -1,18 +1,19 @@
 """Commands in messages: complete, and quoted for a shell, so that they can be copied into one.
 
-They reach what this process reaches: the same file of settings, and the same agent.
+They reach what this process reaches: the same file of settings, the same one of several clusters, the same agent.
 """
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from samerack.common.fetching import address
-from samerack.settings.all_settings import Settings, cluster_path
+from samerack.settings.all_settings import Settings, cluster_path, of_cluster
 from samerack.settings.publishing import WebSettings
 
 _WEB: Final = WebSettings()
@@ -23,6 +24,9 @@ _ASK_THE_AGENT: Final = frozenset({"lead", "leave", "pause", "resume", "events"}
 class _Reached:
     config: str = ""
     url: str = ""
+    cluster: str = ""
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    """Where the settings are those of several: the name of each by its brokers."""
 
 
 _reached: Final = _Reached()
@@ -41,6 +45,8 @@ def reach_settings(settings: Settings, config: Path | None) -> None:
         config: the file that an option names; one in SAMERACK_CONFIG is found without it.
     """
     _reached.config = "" if config is None else str(config)
+    _reached.cluster = settings.cluster
+    _reached.clusters = {of_cluster(settings, name).kafka["bootstrap.servers"]: name for name in settings.clusters}
     reach_agent(agent_url(settings) if settings.web.port else "")  # with port 0 the system chooses one
 
 
@@ -60,7 +66,9 @@ def command(name: str, *options: str, group: str | None = None, bootstrap: str =
     """
     words = list(options)
     if bootstrap:
+        cluster = _reached.clusters.get(bootstrap, _reached.cluster)
         words += [*(["-c", _reached.config] if _reached.config else []), "-b", bootstrap]
+        words += ["-s", f"cluster={cluster}"] if cluster else []
     if _reached.url and name in _ASK_THE_AGENT:
         words += ["--url", _reached.url]
     if _reached.url and name == "health":

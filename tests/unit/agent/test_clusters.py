@@ -17,6 +17,7 @@ from samerack.common.errors import AgentError
 from samerack.settings.loading import load
 from tests.unit.agent.measured import busy, publish
 from tests.unit.agent.serving import ask as get
+from tests.unit.agent.serving import post
 
 _CLUSTERS = {name: {"kafka": {"bootstrap.servers": f"{name}:9092"}} for name in ("east", "west")}
 
@@ -114,7 +115,7 @@ def test_one_that_does_not_work_harms_no_other(agent: Agent, monkeypatch: pytest
 
 
 def test_a_command_learns_which_clusters_there_are(agent: Agent) -> None:
-    """A command that names no cluster gets the names; one that does gets the figures of that cluster."""
+    """A command that names no cluster gets the names, also for a change; one that does gets that cluster's figures."""
     web = {"port": agent.web.port}
     nameless = asking.AgentPlace(settings=load(flags={"web": web}, environment={}, needs_kafka=False))
     with pytest.raises(AgentError, match=r"observes several clusters \(east, west\).*--set cluster=NAME"):
@@ -123,3 +124,20 @@ def test_a_command_learns_which_clusters_there_are(agent: Agent) -> None:
     report, origin = asking.figures(named, window=1, measure=False, bill=False)
     assert report.bootstrap == "east:9092"
     assert origin.endswith(f"http://127.0.0.1:{agent.web.port}/clusters/east")
+    status, refused = post(agent.web.port, "/v1/takeover", {"group": "orders"})
+    assert (status, "observes several clusters (east, west)" in refused["error"]) == (404, True)
+
+
+def test_an_agent_of_one_of_several_clusters_answers_commands_of_the_same_settings() -> None:
+    """They ask below the cluster's path; its page stays at `/`, as that of an agent of one cluster."""
+    flags = {"clusters": _CLUSTERS, "cluster": "east", "events": {"path": "memory"}}
+    one = Agent(load(flags={**flags, "web": {"port": 0}}, environment={}, several=True))
+    publish(one.clusters[""].parts.traffic, busy())
+    one.web.start()
+    try:
+        where = asking.AgentPlace(settings=load(flags={**flags, "web": {"port": one.web.port}}, environment={}))
+        report, origin = asking.figures(where, window=1, measure=False, bill=False)
+        assert (report.bootstrap, origin) == ("east:9092", f"measured by the agent at {where.url}")
+        assert ask(one, "/")[0] == ask(one, "/v1/traffic")[0] == 200
+    finally:
+        one.web.stop()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +15,7 @@ from samerack.cli.live_plan import Copartitioning, copartitioning, examine, to_j
 from samerack.cli.plan import show, show_copartitioning
 from samerack.cluster.racks import NO_HOSTS
 from samerack.common.console import Console
+from samerack.planning.deadline import LateError
 from samerack.planning.members import members_of_view
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import mode_of
@@ -69,7 +72,7 @@ def test_nothing_is_shown_where_little_is_saved(protocol: str, min_saving: float
 def test_the_plan_of_a_range_group_names_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is in what is examined, and shown after the members."""
+    """It is in what is examined, and shown after the members; a curve that is late leaves the rest as it is."""
     settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}})
     topics = {f"t{at}": [partition(at % 3 + 1)] for at in range(30)}
     view = group(*(member(f"m-{rack}", *topics, rack=rack) for rack in "abc"))
@@ -94,6 +97,12 @@ def test_the_plan_of_a_range_group_names_it(
     assert set(answer["over_racks"]) == _OVER_RACKS
     assert set(answer["members"][0]["proposed"]) == {"partitions", "cross_rack", "gained"}
     assert to_json(examine("orders", settings, "optimal", with_curve=True))["curve"][0]["max_skew"] == 0
+    monkeypatch.setattr(live_plan, "points_of", Mock(side_effect=LateError("no plan within 4 s")))
+    late = examine("orders", settings, "optimal", with_curve=True)
+    assert replace(late, warnings=()) == replace(made, warnings=()), "the plan is the same"
+    assert [one for one in late.warnings if "curve" in one] == [
+        "there is no curve, whose plans have leading.deadline_seconds each: no plan within 4 s"
+    ]
 
 
 _KEYS = {

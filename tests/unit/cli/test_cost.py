@@ -216,6 +216,23 @@ def test_without_agent_and_cluster_both_cures_are_named(command: str) -> None:
     assert "no agent answers at http://127.0.0.1:1, and there is no cluster to measure; give --bootstrap-servers" in err
 
 
+@pytest.mark.parametrize(
+    ("at", "command"),
+    [
+        (1, ("cost", "--measure")),
+        (1, ("verify", "--measure")),
+        (1, ("lag", "orders", "--measure")),
+        (1, ("move", "orders")),
+        (0, ("cost",)),
+    ],
+)
+def test_an_agent_that_was_not_asked_is_not_said_to_be_silent(at: int, command: tuple[str, ...]) -> None:
+    """Only a cluster is missing then."""
+    code, _, err = run(at, *command)
+    assert code == 2
+    assert err.startswith("samerack: there is no cluster to measure; give --bootstrap-servers")
+
+
 @pytest.mark.parametrize("command", ["cost", "verify"])
 def test_wrong_servers_are_not_taken_for_none(command: str) -> None:
     """Wrong settings are reported as such; a message that no cluster is named would be wrong."""

@@ -134,7 +134,7 @@ def test_commands_of_alerts_are_complete() -> None:
 
 
 def test_commands_reach_what_the_process_reaches(tmp_path: Path) -> None:
-    """The file that an option names, and the agent that is not at the usual address."""
+    """The file that an option names, the agent that is not at the usual address, and the cluster of several."""
     file = tmp_path / "a file.yaml"
     file.write_text("web: {port: 9999}")
     flags.settings_from([file], ["h:9092"], None)
@@ -147,6 +147,15 @@ def test_commands_reach_what_the_process_reaches(tmp_path: Path) -> None:
     assert command("health", "--ready") == "`samerack health --ready`"
     flags.settings_from(None, ["h:9092"], ["web.port=0"])
     assert command("lead", group="orders") == "`samerack lead orders`", "the port is not known"
+    file.write_text("clusters: {east: {kafka: {bootstrap.servers: e:1}}, west: {kafka: {bootstrap.servers: w:1}}}")
+    for chosen in (None, ["cluster=east"]):
+        flags.settings_from([file], None, chosen, several=True)
+        cure = command("run", "--group", "orders", bootstrap="e:1")
+        assert cure == f"`samerack run --group orders -c '{file}' -b e:1 -s cluster=east`"
+        assert command("plan", group="orders", bootstrap="e:1").endswith(" -b e:1 -s cluster=east`")
+    assert command("lead", group="orders") == "`samerack lead orders --url http://127.0.0.1:9464/clusters/east`"
+    copied = flags.settings_from([file], ["e:1"], ["cluster=east"], several=True, groups=["orders"])
+    assert (copied.groups, copied.kafka["bootstrap.servers"]) == (("orders",), "e:1")
 
 
 @pytest.mark.parametrize("width", [40, 80])

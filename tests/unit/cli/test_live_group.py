@@ -14,7 +14,7 @@ from kafka.protocol.admin.groups import (
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kio.schema.errors import ErrorCode
 
-from samerack.cli import live_group
+from samerack.cli import asking, lag, live_group
 from samerack.cli.live_group import Subject, how_led, short_names, subject_of
 from samerack.cluster import group_questions
 from samerack.cluster.broker_assigned import KioRequest
@@ -112,9 +112,15 @@ class _Brokers:
     """Two brokers, the second of which coordinates the group `orders`, if there is one."""
 
     def __init__(
-        self, state: str = "Stable", *, there: bool = True, kind: str = "classic", of: str = "consumer"
+        self,
+        state: str = "Stable",
+        *,
+        there: bool = True,
+        kind: str = "classic",
+        of: str = "consumer",
+        protocol: str = "range",
     ) -> None:
-        self.states, self.there, self.kind, self.of = [state], there, kind, of
+        self.states, self.there, self.kind, self.of, self.protocol = [state], there, kind, of, protocol
         self.code = ErrorCode.none if kind == "consumer" else ErrorCode.group_id_not_found
         self.wire = ScriptedWire(self._answer)
 
@@ -138,7 +144,7 @@ class _Brokers:
             return configs_response(question.broker, {"group.consumer.assignors": "uniform,range"})
         assert isinstance(request, DescribeGroupsRequest)
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-        return classic_response(_SUBSCRIPTION, state=state, protocol_type=self.of)
+        return classic_response(_SUBSCRIPTION, state=state, protocol_type=self.of, protocol=self.protocol)
 
     def subject(self) -> Subject:
         """What a plan is about."""
@@ -187,8 +193,12 @@ def test_a_rebalance_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
         (_Brokers(there=False), "does not exist on these brokers; "),
         (_Brokers(of="connect"), "has protocol type 'connect'; only consumer groups can be planned"),
         (_Brokers(kind="unheard-of"), "has type unheard-of; only classic and consumer groups can be planned"),
+        (
+            _Brokers(protocol="stream"),
+            "is a Kafka Streams application, which assigns tasks: `samerack streams plan --group orders -b b:1` shows",
+        ),
     ],
-    ids=["rebalances", "empty", "not there", "connect", "another type"],
+    ids=["rebalances", "empty", "not there", "connect", "another type", "streams"],
 )
 @pytest.mark.usefixtures("no_patience")
 def test_a_group_that_cannot_be_planned_is_an_error(brokers: _Brokers, why: str) -> None:
@@ -198,9 +208,13 @@ def test_a_group_that_cannot_be_planned_is_an_error(brokers: _Brokers, why: str)
 
 
 @pytest.mark.usefixtures("no_patience")
-def test_a_group_that_may_not_be_described_is_not_called_absent() -> None:
-    """Brokers leave it out of their lists; the error says what to allow."""
+def test_a_group_that_may_not_be_described_is_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers leave it out of their lists; the error of `plan` and that of `lag` say what to allow."""
     brokers = _Brokers(there=False)
     brokers.code = ErrorCode.group_authorization_failed
     with pytest.raises(NotAllowedError, match="allow DESCRIBE on the group"):
         brokers.subject()
+    monkeypatch.setattr(asking, "lag", lambda *_, **__: (None, ""))
+    monkeypatch.setattr(lag, "Wire", lambda _: brokers.wire)
+    with pytest.raises(NotAllowedError, match="allow DESCRIBE on the group"):
+        lag.lag("orders", bootstrap=["b:1"])

@@ -16,7 +16,7 @@ from kafka.protocol.admin.groups import (
     ListGroupsResponse,
 )
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kio.schema.streams_group_describe.v0 import response as streams
 from kio.static.primitive import i32Timedelta
 
@@ -36,11 +36,13 @@ from tests.unit.agent.values import Described
 from tests.unit.cluster.scripted_wire import (
     ScriptedWire,
     configs_response,
+    coordinator_response,
     log_dirs_response,
     metadata_response,
     offsets_response,
     partition,
     topic,
+    versions_response,
 )
 from tests.unit.traffic.live_streams import COUNTING, described, instance, kip_1071, thread
 
@@ -64,6 +66,7 @@ class Brokers:
         self.protocol = changes.get("protocol", "stream")
         self.kind = "streams" if described is not None else changes.get("kind", "classic")
         self.refuses_logs = changes.get("refuses_logs", False)
+        self.refuses_groups = changes.get("refuses_groups", False)
         self.grown = 1
         self.wire = ScriptedWire(self.answer)
 
@@ -77,6 +80,8 @@ class Brokers:
         answers = {
             MetadataRequest: self._metadata,
             ListGroupsRequest: self._groups,
+            FindCoordinatorRequest: self._coordinator,
+            ApiVersionsRequest: lambda _: versions_response({}),
             DescribeGroupsRequest: self._group,
             DescribeConfigsRequest: self._configs,
             DescribeLogDirsRequest: self._logs,
@@ -99,7 +104,12 @@ class Brokers:
     def _groups(self, question: Question) -> Any:
         one = ListGroupsResponse.ListedGroup
         mine = one(group_id="app", protocol_type="consumer", group_state=self.state, group_type=self.kind)
-        return ListGroupsResponse(error_code=0, groups=[mine] if question.broker == 1 else [])
+        shown = question.broker == 1 and not self.refuses_groups
+        return ListGroupsResponse(error_code=0, groups=[mine] if shown else [])
+
+    def _coordinator(self, question: Question) -> Any:
+        refusal = kafka_errors.GroupAuthorizationFailedError.errno if self.refuses_groups else 0
+        return coordinator_response(question.request.key, 1, refusal)
 
     def _group(self, _question: Question) -> Any:
         return SimpleNamespace(groups=[described(*self.members, state=self.state, protocol=self.protocol)])
@@ -253,6 +263,7 @@ def test_a_changelog_that_would_change_nothing_is_refused(given: dict[str, int],
     ("brokers", "group", "words"),
     [
         (Brokers(*COUNTING), "absent", "group absent: does not exist"),
+        (Brokers(*COUNTING, refuses_groups=True), "app", "group app: .*allow DESCRIBE on the group"),
         (Brokers(*COUNTING, protocol="range"), "app", "assign with range, not Kafka Streams: `samerack plan app -b "),
         (Brokers(*COUNTING, state="Empty"), "app", "is Empty; it needs members and no rebalance in progress"),
         (Brokers(), "app", "is Stable; it needs members"),

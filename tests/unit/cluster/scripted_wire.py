@@ -161,6 +161,7 @@ def classic_response(
     instance_id: str | None = None,
     state: str = "Stable",
     protocol_type: str = "consumer",
+    protocol: str = "range",
     error_code: int = 0,
 ) -> Any:
     """The response about a classic group `orders`, which has one member if it is stable."""
@@ -180,7 +181,7 @@ def classic_response(
         group_id="orders",
         group_state=state,
         protocol_type=protocol_type,
-        protocol_data="range" if is_stable else "",
+        protocol_data=protocol if is_stable else "",
         members=[member] if is_stable else [],
     )
     return DescribeGroupsResponse(groups=[described])

@@ -101,6 +101,12 @@ def test_a_command_is_about_one_of_them() -> None:
     assert (west.kafka["bootstrap.servers"], west.cluster) == ("west-1:9092,west-2:9092", "west")
 
 
+def test_an_agent_of_one_of_them_may_lead_groups() -> None:
+    """What is refused for several clusters is not for the one that is named."""
+    west = several({**_BOTH, "cluster": "west", "groups": ["orders"]})
+    assert (west.groups, west.traffic.groups, west.clusters) == (("orders",), ("payments-*",), {})
+
+
 _FILE: Any = {"kafka": {"client.id": "f"}, "clusters": {"east": {"kafka": {"bootstrap.servers": "f:1", "debug": "f"}}}}
 
 
