@@ -16,7 +16,7 @@ from samerack.agent.policy.back_off_causes import Cause
 from samerack.agent.supervisor.memory import resident_bytes
 
 ASSIGNORS = ("optimal", "range")
-GROUP_ERRORS = ("internal", "kafka", "leave", "plan", "refused")
+GROUP_ERRORS = ("assigned-to-agent", "internal", "kafka", "leave", "plan", "refused")
 WATCH_ERROR = "watch"
 BROKER_ABSENT = "broker-absent"
 POD_OUTCOMES = ("found", "unknown", "failed")

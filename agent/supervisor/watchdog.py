@@ -44,7 +44,7 @@ _DOUBLED_SECONDS: Final = 0.5
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
 _TRY_AGAIN_SECONDS: Final = 30.0
-_RESTART_PAUSES: Final = RetryPauses(first=1.0, most=30.0, free=2)
+RESTART_PAUSES: Final = RetryPauses(first=1.0, most=30.0, free=2)
 _UNKNOWN: Final = SettingsInForce(
     content="", changed="", groups=(), memory_mib=sys.maxsize, restart_window_seconds=300.0
 )
@@ -241,7 +241,7 @@ class Supervisor:
                 reason=f"the worker died {count} times in {self._settings.restart_window_seconds:g} s",
                 seconds=self._settings.restart_window_seconds,
             )
-        pause = _RESTART_PAUSES.after(count)
+        pause = RESTART_PAUSES.after(count)
         if pause or self._observing:
             # no worker will continue the membership before its session ends: the groups must not wait for it
             self._leave(self._known, wait=True)

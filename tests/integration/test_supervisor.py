@@ -11,7 +11,7 @@ import pytest
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.settings import HOST, free_ports
-from samerack.agent.supervisor.watchdog import MAX_RESTARTS
+from samerack.agent.supervisor.watchdog import MAX_RESTARTS, RESTART_PAUSES
 from tests.integration.scenario import Scenario, holds_for
 
 
@@ -41,9 +41,11 @@ def test_one_that_dies_again_and_again_only_observes(scenario: Scenario) -> None
     """After too many deaths the supervisor leaves the groups by member id; a worker that joins none still measures."""
     agent = scenario.led(web__port=free_ports(1)[0], supervisor__restart_window_seconds=600)
     for restarts in range(1, MAX_RESTARTS + 1):
+        killed = time.monotonic()
         agent.worker().kill()
         wait_until(lambda: len(agent.events("worker-died")) == restarts, "the death is seen")  # noqa: B023 - waited for here
         wait_until(lambda: len(agent.events("started")) == restarts + 1, "another works")  # noqa: B023 - see above
+        assert time.monotonic() - killed > RESTART_PAUSES.after(restarts)
         if restarts == 1:
             agent.wait_role("leading")
     assert agent.events("only-observes")

@@ -43,7 +43,7 @@ def rack(
         bool,
         typer.Option(
             "--or-empty",
-            help="If no rack is found, or the settings are wrong, write an empty one and exit with 0: applications "
+            help="If no rack is found, write an empty one and exit with 0, also if settings are wrong: applications "
             "still start.",
         ),
     ] = False,
@@ -84,7 +84,10 @@ def _pod_settings(config: list[Path] | None, assignments: list[str] | None, *, o
         if not or_empty:
             raise
         report_error(error)
-        return PodSettings(sources=())
+    try:
+        return settings_from(config, None, assignments, needs_kafka=False, section="pod").pod
+    except SettingsError:
+        return PodSettings(sources=())  # without pod.zones a zone may be the name of another rack
 
 
 def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:

@@ -1,7 +1,8 @@
 """Entry point of the console script: answers the probe of a healthy agent before anything else is loaded.
 
-Kubernetes runs `samerack health` in every pod every few seconds. If the answer is not simply yes (the agent is not
-healthy, there are other options, or the settings are wrong), the command of that name asks again and says why.
+The image's health check and exec probes run `samerack health` every few seconds. If the answer is not simply yes (the
+agent is not healthy, there are other options, or the settings are wrong), the command of that name asks again and says
+why.
 """
 
 from __future__ import annotations

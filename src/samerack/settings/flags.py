@@ -15,13 +15,14 @@ T = TypeVar("T")
 _MAX_CURE = 500
 
 
-def settings_from(
+def settings_from(  # noqa: PLR0913 - the options of all commands
     config: Sequence[Path] | None,
     bootstrap: Sequence[str] | None,
     assignments: list[str] | None,
     *,
     needs_kafka: bool = True,
     several: bool = False,
+    section: str = "",
     **flags: Any,
 ) -> Settings:
     """Load settings from the shared options; `flags` are further nested settings; see `load` for the rest.
@@ -54,7 +55,7 @@ def settings_from(
     if servers is not None:
         _section(merged, "kafka")["bootstrap.servers"] = servers
     path = only("--config", config, "use one file, and override single keys with --set KEY=VALUE")
-    loaded = load(path=path, flags=merged, needs_kafka=needs_kafka, several=several)
+    loaded = load(path=path, flags=merged, needs_kafka=needs_kafka, several=several, section=section)
     cures.reach_settings(loaded, path)
     return loaded
 

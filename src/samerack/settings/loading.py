@@ -43,13 +43,14 @@ _GIVE_SERVERS: Final = (
 )
 
 
-def load(
+def load(  # noqa: PLR0913 - all named
     *,
     path: Path | None = None,
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     needs_kafka: bool = True,
     several: bool = False,
+    section: str = "",
 ) -> Settings:
     """Load the settings from flags, environment and file; the first source with a key wins, nested keys separately.
 
@@ -61,6 +62,8 @@ def load(
         environment: Defaults to the process's own.
         needs_kafka: Whether `bootstrap.servers` is required.
         several: Whether these may be settings of several clusters, see `clusters`.
+        section: Load only this section, whatever is wrong in others; an unknown one may be meant as this one, and is
+            an error.
 
     Raises:
         SettingsError: A setting is unknown, missing or wrong; the message has the key and the most similar known key,
@@ -75,6 +78,11 @@ def load(
         "the environment": _with_names_of((given, written), from_environment(environment)),
         str(path): written,
     }
+    if section:
+        others = Settings.model_fields.keys() - {section}
+        said = {
+            origin: {key: value for key, value in keys.items() if key not in others} for origin, keys in said.items()
+        }
     places = [_Place(Settings, dict(keys)) for keys in said.values()]
     if not needs_kafka or any(keys.get("clusters") for keys in said.values()):
         places.append(_Place(Settings, {"kafka": {}}))

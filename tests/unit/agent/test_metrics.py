@@ -160,6 +160,13 @@ def test_the_page_names_every_reason_and_kind() -> None:
     assert [value for value in values if f"`{value}`" not in PAGE] == []
 
 
+def test_each_kind_of_error_of_a_group_is_announced() -> None:
+    """The kinds that leaders count are those that have a series without a group, and an explanation."""
+    texts = [file.read_text(encoding="utf-8") for file in (DOCS.parent / "agent" / "leading").glob("*.py")]
+    counted = {kind for text in texts for kind in re.findall(r'\.failed\((?:[\w.]+, )?"([a-z-]+)"', text)}
+    assert sorted(counted) == sorted(GROUP_ERRORS)
+
+
 def test_each_kind_of_finding_is_explained() -> None:
     """docs/cost.md has a row for each value of the label `finding`, and metrics.md says so."""
     rows = re.findall(

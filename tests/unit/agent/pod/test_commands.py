@@ -80,13 +80,17 @@ def test_nothing_found_ends_with_one_and_the_cure(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout, file.read_text()) == (0, "\n", "CLIENT_RACK=\n")
 
 
-def test_wrong_settings_keep_no_application_from_starting(tmp_path: Path) -> None:
-    """With --or-empty an empty rack is written, and the line that names key and cure is printed."""
+@pytest.mark.parametrize(
+    ("wrong", "rack"), [("groups.x=1", "rack-a"), ("pod.colour=red", ""), ("pods.zones={z: rack-b}", "")]
+)
+def test_wrong_settings_keep_no_application_from_starting(tmp_path: Path, wrong: str, rack: str) -> None:
+    """With --or-empty key and cure are printed; the rack is empty only if what is wrong may be a setting of `pod`."""
     file = tmp_path / "env"
-    done = run("rack", "--env-file", str(file), "-s", "groups.x=1", "--or-empty")
-    assert (done.exit_code, file.read_text()) == (0, "CLIENT_RACK=\n")
-    assert "groups" in done.stderr.splitlines()[0]
-    assert run("rack", "--env-file", str(file), "-s", "groups.x=1").exit_code == 2
+    options = ["--env-file", str(file), "-s", "pod.zones={z: rack-a}", "-s", wrong]
+    done = run("rack", *options, "--or-empty", CLIENT_RACK="z")
+    assert (done.exit_code, file.read_text()) == (0, f"CLIENT_RACK={rack}\n")
+    assert wrong.partition(".")[0] in done.stderr.splitlines()[0]
+    assert run("rack", *options, CLIENT_RACK="z").exit_code == 2
 
 
 def test_why_shows_every_source() -> None:
