@@ -20,6 +20,7 @@ from samerack.common.weights import FULL_LOAD, GroupWeights
 from samerack.settings.policy import LagRules, LagSettings
 from samerack.traffic.board import Published
 from samerack.traffic.collect import Partition
+from samerack.traffic.pace import behind_seconds
 from samerack.traffic.rates import loads_of
 from samerack.traffic.snapshot import GroupTraffic, Pace, PartitionTraffic
 
@@ -169,10 +170,12 @@ class LagGuard:
         sums = {key: _load(owned[member], group.record_rates) for key, member in ids.items()}
         loads = {key: load for key, load in sums.items() if not isnan(load)}
         slow = {key: pace for key, member in ids.items() if (pace := group.paces.get(member)) is not None}
-        fades = exp((known.seen - now) / _KEPT_SECONDS)
+        fades, limit = exp((known.seen - now) / _KEPT_SECONDS), behind_seconds(now - known.seen)
         known.seen = now
+        # one that is not in `slow` may only not be judged yet: after a rebalance, or a poll without an answer
+        keeping = {key for key in loads.keys() - slow.keys() if _keeps_up(owned[ids[key]], limit)}
         known.kept = {
-            key: max(known.kept.get(key, 0.0) * fades, 0.0 if key in slow else load) for key, load in loads.items()
+            key: max(known.kept.get(key, 0.0) * fades, load if key in keeping else 0.0) for key, load in loads.items()
         }
         known.learned = {key: value for key, value in known.learned.items() if key in loads}
         for key, pace in slow.items():
@@ -265,12 +268,20 @@ def _ids(group: GroupTraffic) -> dict[str, str]:
 
 
 def _load(owned: Iterable[PartitionTraffic], record_rates: _Rates) -> float:
-    """Return the load of a member, of records if given, else of bytes; nan if it, or a commit, is not known."""
+    """Return the load of a member, of records if given, else of bytes; nan if it, or a commit, is not known.
+
+    Where there is nothing to read, no commit is needed.
+    """
     load = 0.0
     for one in owned:
         rate = record_rates.get(one.partition) if record_rates else one.long_run_per_second
-        load += nan if rate is None or one.committed is None else rate
+        load += nan if rate is None or (one.committed is None and one.lag_records != 0) else rate
     return load
+
+
+def _keeps_up(owned: Iterable[PartitionTraffic], limit: float) -> bool:
+    """Return whether the lag of all partitions is known to be within a limit, in seconds."""
+    return all(one.lag_seconds is not None and one.lag_seconds <= limit for one in owned)
 
 
 def _alike(capacities: Mapping[str, float], used: Mapping[str, float]) -> bool:
