@@ -86,6 +86,7 @@ def test_racks_count_once_the_rack_of_every_client_is_known(assignor: str) -> No
     """With one client whose rack neither it nor the agent names, the plan is that of the strategy `none`."""
     question, rules = application(), {"assignor": assignor, "strategy": "min_traffic"}
     question["clients"][0]["rack"] = None
+    question["configs"] |= {"rack_aware_traffic_cost": 10, "rack_aware_non_overlap_cost": 1}
     unknown = plan(question, rules=rules, racks={})
     assert unknown.plan == plan(question, rules=rules | {"strategy": "none"}, racks={}).plan
     assert "has no rack: set client.rack there" in unknown.warnings[0]
