@@ -30,8 +30,8 @@ _HEAD: Final = """\
 
 | You want | Set |
 |---|---|
-| the least traffic across zones | `rack.aware.assignment.strategy=min_traffic` |
-| no client that has most of a subtopology | `balance_subtopology`; it can cost some traffic |
+| the least traffic across zones | `rack.aware.assignment.strategy=min_traffic` (from Kafka 3.6) |
+| no client that has most of a subtopology | `balance_subtopology` (from Kafka 3.7); it can cost some traffic |
 | few moves | a higher `rack.aware.assignment.non_overlap_cost` |
 | standbys in other zones than their actives | `rack.aware.assignment.tags`, which hold whatever traffic costs |
 

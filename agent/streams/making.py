@@ -89,8 +89,8 @@ def _weighed(
     }
     if not weights:
         warnings.append(
-            f"no bytes of {question.application} are measured, so all partitions count equally; add it to "
-            "traffic.groups"
+            f"no bytes of {question.application} are measured yet, so all partitions count equally; this agent "
+            "measures them if its traffic.groups have the application"
         )
     elif missing := len(partitions) - len(weights):
         warnings.append(

@@ -173,26 +173,26 @@ class StreamsBoard(Collector):
         return [asdict(status) for status in self.all()]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges of the last plans."""
-        plans = {status.application: status.planned for status in self.all() if status.planned is not None}
+        """Yield the gauges of the last plans, without those that are known not to be in use."""
+        plans = {one.application: one.planned for one in self.all() if one.planned is not None and not one.trouble}
         yield from gauges(_GAUGES, "application", plans)
 
 
 _GAUGES: Final = (
-    ("samerack_streams_tasks", "Tasks of the Kafka Streams application's last plan.", "tasks"),
-    ("samerack_streams_clients", "Kafka Streams clients (processes) of the last plan.", "clients"),
+    ("samerack_streams_tasks", "Tasks of the Kafka Streams application in this agent's last plan.", "tasks"),
+    ("samerack_streams_clients", "Kafka Streams clients (processes) in this agent's last plan.", "clients"),
     (
         "samerack_streams_cross_rack_sources",
-        "Source partitions that active tasks read from another rack after the last plan.",
+        "Source partitions that active tasks read from another rack by this agent's last plan.",
         "sources_after",
     ),
     (
         "samerack_streams_cross_rack_changelogs",
-        "Changelog partitions that standbys and warm-ups read from another rack.",
+        "Changelog partitions that standbys and warm-ups read from another rack by this agent's last plan.",
         "changelogs_after",
     ),
-    ("samerack_streams_standbys", "Standby tasks of the last plan, with warm-ups.", "standbys"),
-    ("samerack_streams_warmups", "Warm-ups of the last plan: standbys beyond the configured number.", "warmups"),
+    ("samerack_streams_standbys", "Standby tasks in this agent's last plan, with warm-ups.", "standbys"),
+    ("samerack_streams_warmups", "Warm-ups in this agent's last plan: standbys beyond the number set.", "warmups"),
 )
 
 

@@ -92,7 +92,8 @@ class StreamsService:
         if self._process.is_ready:
             return
         with self._turn(START_SECONDS):
-            self._call("warm_up", seconds=START_SECONDS)
+            if not self._process.is_ready:  # others that waited before may have made it so
+                self._call("warm_up", seconds=START_SECONDS)
 
     def plan(self, body: bytes, application: str, *, since: float) -> bytes:
         """Return the answer to a question of an application, which asked at `since` on the monotonic clock.

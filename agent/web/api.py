@@ -130,7 +130,7 @@ def streams_routes(streams: StreamsService) -> list[Route]:
     `POST /v1/streams/prepare` says that an application will ask: the process that plans starts.
     """
     questions = BodyReader(max_bytes=MAX_QUESTION_BYTES, at_once=_AT_ONCE, wait_seconds=streams.deadline_seconds)
-    outcomes = BodyReader(max_bytes=_MAX_COMPUTED)
+    outcomes, notices = BodyReader(max_bytes=_MAX_COMPUTED), BodyReader(max_bytes=_MAX_COMPUTED)
 
     def answering(
         bodies: BodyReader, answer: Callable[[bytes, Request, float], bytes | None]
@@ -171,7 +171,7 @@ def streams_routes(streams: StreamsService) -> list[Route]:
         Route("/v1/streams", show),
         Route("/v1/streams/assign", answering(questions, plan), methods=["POST"]),
         Route("/v1/streams/computed", answering(outcomes, computed), methods=["POST"]),
-        Route("/v1/streams/prepare", answering(outcomes, prepare), methods=["POST"]),
+        Route("/v1/streams/prepare", answering(notices, prepare), methods=["POST"]),
     ]
 
 

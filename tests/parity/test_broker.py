@@ -54,7 +54,7 @@ def test_threads() -> None:
 @pytest.mark.usefixtures("peer")
 def test_guest() -> None:
     """It registers its metrics, survives wrong properties, and answers every kind of failure with a plain plan."""
-    run = subprocess.run(java("Guest"), capture_output=True, text=True, check=False)
+    run = subprocess.run(java("Guest", options=("-Xmx512m",)), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 

@@ -60,7 +60,7 @@ class StreamsSettings(Section):
     weights: Weights = Field(
         default="partitions",
         description="How cross-rack traffic counts: all partitions equally, or by measured bytes (requires the "
-        "application in `traffic.groups`).",
+        "application in `traffic.groups`, which the agent then polls even if another one is elected to measure them).",
     )
     python_path: Names = Field(
         default=(),

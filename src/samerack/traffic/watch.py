@@ -76,6 +76,7 @@ class TrafficWatch(Service):
         self._stop_seconds = stop_seconds
         self.weights = WeightBook()
         self._settings = settings.traffic
+        self._plans_by_bytes = settings.streams.enabled and settings.streams.weights == "bytes"
         self._wire = Wire(for_kafka_python(settings.kafka))
         self._board = board
         self._metrics = metrics
@@ -111,9 +112,12 @@ class TrafficWatch(Service):
         self._held = held
 
     def turn(self) -> float:
-        """Poll once, unless this agent stands by; return the pause, which an election ends."""
+        """Poll once, unless this agent stands by and needs no weights; return the pause, which an election ends.
+
+        Any agent may be asked to plan a Streams application, while one of them counts what it reads.
+        """
         started, self._min_pause = time.monotonic(), 0.0
-        if not self._leadership.tenures.held:
+        if not (self._leadership.tenures.held or self._plans_by_bytes):
             self._wire.close()
             self._board.clear()
             self._cycle.rest()

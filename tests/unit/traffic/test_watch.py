@@ -63,6 +63,28 @@ def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     watch.close()
 
 
+def test_an_agent_that_plans_by_bytes_has_weights_while_another_one_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any agent beside an instance may be asked for a plan; only the elected one had weights. It counts nothing."""
+    settings = load(
+        flags={
+            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+            "traffic": {"groups": ["g"]},
+            "streams": {"weights": "bytes"},
+        },
+        environment={},
+    )
+    leadership, polls = _Elected(), list[float]()
+    watch = TrafficWatch(
+        settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=lambda: True, leadership=leadership
+    )
+    monkeypatch.setattr(watch, "poll", lambda: polls.append(0.0))
+    assert watch.turn() < threading.TIMEOUT_MAX
+    assert len(polls) == 1
+    with pytest.raises(MeasuredElsewhereError, match="does not measure group 'g'"):
+        watch.post("g", b"{}")
+    watch.close()
+
+
 def test_what_was_measured_is_not_shown_for_ever_when_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """For half a minute it may be a broker's restart; then lag and cost were those of two hours ago, as if current."""
     settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})

@@ -81,6 +81,20 @@ def test_clients_without_a_rack_get_the_one_that_the_agent_knows() -> None:
     assert "set their client.rack" in known.warnings[0]
 
 
+@pytest.mark.parametrize("assignor", ["ha", "sticky"])
+def test_racks_count_once_the_rack_of_every_client_is_known(assignor: str) -> None:
+    """With one client whose rack neither it nor the agent names, the plan is that of the strategy `none`."""
+    question, rules = application(), {"assignor": assignor, "strategy": "min_traffic"}
+    question["clients"][0]["rack"] = None
+    question["configs"] |= {"rack_aware_traffic_cost": 10, "rack_aware_non_overlap_cost": 1}
+    unknown = plan(question, rules=rules, racks={})
+    assert unknown.plan == plan(question, rules=rules | {"strategy": "none"}, racks={}).plan
+    assert "has no rack: set client.rack there" in unknown.warnings[0]
+    known = plan(question, rules=rules, racks={"00000000-0000-0000-0000-000000000001": "a"})
+    assert summary(known, plan="1").sources_after == 0
+    assert known.plan != unknown.plan
+
+
 def test_what_clients_without_client_rack_read_is_not_known_where_the_leaders_rack_is_not() -> None:
     """They read from leaders only: a replica in their rack may be a follower; without one the leader is elsewhere."""
     racks = {f"00000000-0000-0000-0000-{number:012x}": rack for number, rack in enumerate(RACKS, start=1)}

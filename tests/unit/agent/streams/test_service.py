@@ -182,6 +182,31 @@ def test_a_prepared_process_is_the_one_that_plans(agent: Endpoint) -> None:
     assert agent.assign(question("quick"))["plan"]
 
 
+def test_a_process_that_many_wait_for_is_prepared_once(agent: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each notice that had waited made a ready process plan again, before questions; outcomes are taken meanwhile."""
+    called, waiting = list[str](), 16  # as many notices as are in memory at once
+    call, prepare = agent.service._call, agent.service.prepare
+
+    def counted(function: str, *arguments: Any, seconds: float) -> tuple[Any, ...]:
+        called.append(function)
+        return call(function, *arguments, seconds=seconds)
+
+    def entered() -> None:
+        called.append("prepare")
+        prepare()
+
+    monkeypatch.setattr(agent.service, "_call", counted)
+    monkeypatch.setattr(agent.service, "prepare", entered)
+    with ThreadPoolExecutor(waiting) as pool:
+        with agent.service._turn(1.0):
+            notices = [pool.submit(agent.prepare) for _ in range(waiting)]
+            wait_until(lambda: len(called) == waiting, "all notices wait")
+            assert agent.post("/v1/streams/computed", OUTCOME) == (204, None)
+        for notice in notices:
+            notice.result()
+    assert called.count("warm_up") == 1
+
+
 def test_applications_have_an_object_each_of_one_class(tmp_path: Path) -> None:
     """A user's class keeps what it knows of an application in its object, and plans for several in one process."""
     with endpoint(settings(tmp_path, 50)) as agent:
@@ -257,6 +282,10 @@ def test_outcomes_are_shown(agent: Endpoint) -> None:
     assert values(agent.metrics, "samerack_streams_fallbacks_total") == {("orders",): 1.0}
     assert values(agent.metrics, "samerack_streams_rejections_total") == {("orders", "MISSING_PROCESS_ID"): 1.0}
     assert agent.service.board.all()[0].trouble == "rejected: MISSING_PROCESS_ID"
+    agent.assign(question("orders"))
+    assert set(values(agent.metrics, "samerack_streams_tasks")) == {("orders",)}
+    assert agent.post("/v1/streams/computed", OUTCOME | {"fallback": "no answer within 2000 ms"}) == (204, None)
+    assert values(agent.metrics, "samerack_streams_tasks") == {}  # the plan is not in use
 
 
 def test_the_errors_of_an_outcome_are_kafkas() -> None:

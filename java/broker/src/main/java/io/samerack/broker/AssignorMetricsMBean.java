@@ -19,7 +19,7 @@ public interface AssignorMetricsMBean {
     long getPlainPlansForWorkBound();
 
     /**
-     * Plain plans because the exact one could not be computed: a bug, of which the log has the stack trace.
+     * Plain plans because the exact one failed: too little memory, or a bug, whose stack trace is in the log.
      *
      * @return a count
      */

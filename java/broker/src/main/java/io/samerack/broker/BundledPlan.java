@@ -14,6 +14,9 @@ import java.util.Map;
  * bundles.
  */
 final class BundledPlan {
+    /** Of three arcs; an arc takes as much memory as fifty steps take time. */
+    private static final long STEPS_OF_SEAT = 150;
+
     private final Group group;
     private final Kinds kinds;
     private final Leagues leagues;
@@ -156,7 +159,7 @@ final class BundledPlan {
         for (int league = 0; league < count; league++) {
             firstSeat[league + 1] = firstSeat[league] + leagues.size[league];
         }
-        steps.take(4L * firstSeat[count] + (long) count * group.members.length);
+        steps.take(STEPS_OF_SEAT * firstSeat[count] + (long) count * group.members.length);
         network.nodes(firstSeat[count]);
         memberOfSeat = new int[firstSeat[count]];
         int[] seatArc = new int[firstSeat[count]];

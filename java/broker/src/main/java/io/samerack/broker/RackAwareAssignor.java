@@ -95,7 +95,7 @@ public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor, 
             metrics.plain(AssignorMetrics.Cause.FAILED_CHECK, new IllegalStateException(fault), group);
         } catch (Steps.WorkBoundException tooMuch) {
             metrics.plain(AssignorMetrics.Cause.WORK_BOUND, tooMuch, group);
-        } catch (RuntimeException | StackOverflowError bug) {
+        } catch (RuntimeException | StackOverflowError | OutOfMemoryError bug) {
             metrics.plain(AssignorMetrics.Cause.ERROR, bug, group);
         }
         return PlainPlan.of(group);

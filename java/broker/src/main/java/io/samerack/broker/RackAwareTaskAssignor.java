@@ -92,7 +92,7 @@ public class RackAwareTaskAssignor implements TaskAssignor, Configurable {
             plain(unknown.cause, unknown, group);
         } catch (Steps.WorkBoundException tooMuch) {
             plain(AssignorMetrics.Cause.WORK_BOUND, tooMuch, group);
-        } catch (RuntimeException | StackOverflowError bug) {
+        } catch (RuntimeException | StackOverflowError | OutOfMemoryError bug) {
             plain(AssignorMetrics.Cause.ERROR, bug, group);
         }
         try {

@@ -1,8 +1,11 @@
 package io.samerack.broker;
 
 import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 import org.apache.kafka.common.config.ConfigException;
@@ -25,6 +28,7 @@ public final class Guest {
         wrongProperties();
         names();
         workBound();
+        memory();
         plainPlans();
         brokenInput();
         emptyGroups();
@@ -98,6 +102,43 @@ public final class Guest {
         Score.of(group, group.assign(Proof.assignor(Map.of(Settings.MAX_STEPS, "1"))));
         require(metric("PlainPlansForWorkBound") == before + 1, "a plan that takes too long is replaced and counted");
         require(metric("Assignments") > 0, "assignments are counted");
+    }
+
+    /** Spread first takes memory for each topic and member: no plan takes more than there is, here 512 MB. */
+    private static void memory() throws Exception {
+        String spread = "spread,balance,racks,moves";
+        ProofGroup documented = alike(10_000, 100, 1000);
+        long plain = Proof.plainPlans();
+        Score.of(documented, documented.assign(Proof.assignor(Map.of(Settings.OBJECTIVES, spread))));
+        require(Proof.plainPlans() == plain, "10,000 members and 100 topics have an exact plan");
+        ProofGroup large = alike(3000, 1500, 1);
+        long bounded = metric("PlainPlansForWorkBound");
+        Score.of(large, large.assign(Proof.assignor(Map.of(Settings.OBJECTIVES, spread))));
+        require(metric("PlainPlansForWorkBound") == bounded + 1, "a plan that takes too much memory is not begun");
+        long failed = metric("PlainPlansForError");
+        String unbounded = String.valueOf(Long.MAX_VALUE);
+        Score.of(large, large.assign(
+                Proof.assignor(Map.of(Settings.OBJECTIVES, spread, Settings.MAX_STEPS, unbounded))));
+        require(metric("PlainPlansForError") == failed + 1, "a plan without memory is replaced and counted");
+    }
+
+    /** A group whose members have the same topics, and whose partitions are in two of three racks. */
+    private static ProofGroup alike(int members, int topics, int partitions) {
+        ProofGroup group = new ProofGroup();
+        List<Set<String>> replicas = new ArrayList<>();
+        for (int number = 0; number < partitions; number++) {
+            replicas.add(Set.of("rack" + number % 3, "rack" + (number + 1) % 3));
+        }
+        for (int topic = 0; topic < topics; topic++) {
+            group.topics.put(ProofGroup.topic(topic), replicas);
+        }
+        for (int index = 0; index < members; index++) {
+            ProofGroup.Member member = new ProofGroup.Member();
+            member.rack = "rack" + index % 3;
+            member.topics = group.topics.keySet();
+            group.members.put("member" + index, member);
+        }
+        return group;
     }
 
     /** Plain plans are valid, for equal subscriptions even and within limits, and move nothing twice. */
