@@ -20,6 +20,7 @@ from samerack.common.weights import FULL_LOAD, GroupWeights
 from samerack.settings.policy import LagRules, LagSettings
 from samerack.traffic.board import Published
 from samerack.traffic.collect import Partition
+from samerack.traffic.pace import behind_seconds
 from samerack.traffic.rates import loads_of
 from samerack.traffic.snapshot import GroupTraffic, Pace, PartitionTraffic
 
@@ -69,6 +70,7 @@ class _Group:
         seen: when it was last measured.
         by_records: whether loads are of records, as long as members are balanced by them, or of bytes.
         kept: the largest load that each member has kept up with lately, by `member_key`.
+        keeping: those who keep up with what they own, with a hash of that.
         learned: what each member read while it was behind, the last time.
         strongest: the largest of these, also when all have caught up; 0 if none was ever behind.
         growing: lag beyond the limit.
@@ -83,6 +85,7 @@ class _Group:
     seen: float
     by_records: bool = False
     kept: dict[str, float] = field(default_factory=dict)
+    keeping: dict[str, int] = field(default_factory=dict)
     learned: dict[str, float] = field(default_factory=dict)
     strongest: float = 0.0
     growing: GrowingLag | None = None
@@ -169,10 +172,18 @@ class LagGuard:
         sums = {key: _load(owned[member], group.record_rates) for key, member in ids.items()}
         loads = {key: load for key, load in sums.items() if not isnan(load)}
         slow = {key: pace for key, member in ids.items() if (pace := group.paces.get(member)) is not None}
-        fades = exp((known.seen - now) / _KEPT_SECONDS)
+        fades, limit = exp((known.seen - now) / _KEPT_SECONDS), behind_seconds(now - known.seen)
         known.seen = now
+        # one that is not in `slow` may only not be judged yet: after a rebalance, or a poll without an answer
+        owns = {key: hash(tuple(one.partition for one in owned[ids[key]])) for key in loads.keys() - slow.keys()}
+        known.keeping = {
+            key: what
+            for key, what in owns.items()
+            if _keeps_up(owned[ids[key]], inf if known.keeping.get(key) == what else limit)  # commits may be rare
+        }
         known.kept = {
-            key: max(known.kept.get(key, 0.0) * fades, 0.0 if key in slow else load) for key, load in loads.items()
+            key: max(known.kept.get(key, 0.0) * fades, load if key in known.keeping else 0.0)
+            for key, load in loads.items()
         }
         known.learned = {key: value for key, value in known.learned.items() if key in loads}
         for key, pace in slow.items():
@@ -265,12 +276,20 @@ def _ids(group: GroupTraffic) -> dict[str, str]:
 
 
 def _load(owned: Iterable[PartitionTraffic], record_rates: _Rates) -> float:
-    """Return the load of a member, of records if given, else of bytes; nan if it, or a commit, is not known."""
+    """Return the load of a member, of records if given, else of bytes; nan if it, or a commit, is not known.
+
+    Where there is nothing to read, no commit is needed.
+    """
     load = 0.0
     for one in owned:
         rate = record_rates.get(one.partition) if record_rates else one.long_run_per_second
-        load += nan if rate is None or one.committed is None else rate
+        load += nan if rate is None or (one.committed is None and one.lag_records != 0) else rate
     return load
+
+
+def _keeps_up(owned: Iterable[PartitionTraffic], limit: float) -> bool:
+    """Return whether the lag of all partitions is known to be within a limit, in seconds."""
+    return all(one.lag_seconds is not None and one.lag_seconds <= limit for one in owned)
 
 
 def _alike(capacities: Mapping[str, float], used: Mapping[str, float]) -> bool:

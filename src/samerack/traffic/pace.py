@@ -109,9 +109,14 @@ def _readers(partitions: Iterable[PartitionTraffic]) -> int:
     return hash(tuple(one.member for one in partitions))
 
 
+def behind_seconds(poll_seconds: float) -> float:
+    """Return the lag, right after a commit, beyond which a partition is behind."""
+    return max(_BEHIND_SECONDS, _BEHIND_POLLS * poll_seconds)
+
+
 def _followed(before: _Behind | None, one: PartitionTraffic, *, now: float, poll_seconds: float) -> _Behind | None:
     """Return what is known of a partition after a poll; None if it keeps up by frequent commits, or has none."""
-    limit = max(_BEHIND_SECONDS, _BEHIND_POLLS * poll_seconds)
+    limit = behind_seconds(poll_seconds)
     age, lag, committed = one.lag_seconds, one.lag_records, one.committed
     if one.member is None or committed is None or lag is None:
         return None

@@ -42,8 +42,13 @@ class _Guarded:
         *,
         records: float = 0.0,
         rates: tuple[float | None, ...] = (100.0, 100.0, 100.0),
+        lag_seconds: float | None = 0.0,
+        more: tuple[PartitionTraffic, ...] = (),
     ) -> GroupWeights | None:
-        """Return what the group is planned by after some time, in which it had these paces by member id."""
+        """Return what the group is planned by after some time, in which it had these paces by member id.
+
+        `lag_seconds` is the lag of each partition at the poll; `more` are other partitions that they own.
+        """
         self.now += seconds
         members = tuple(
             ObservedMember(
@@ -65,10 +70,12 @@ class _Guarded:
                 bytes_per_second=None,
                 written_per_second=rate,
                 lag_records=0,
+                lag_seconds=lag_seconds,
                 committed=1,
             )
             for number, rate in enumerate(rates)
         )
+        partitions += more
         group = GroupTraffic(
             group="orders-eu",
             kind="classic",
@@ -125,6 +132,24 @@ def test_nothing_is_known_of_unknown_loads() -> None:
     assert case.passes(5.0, {"m1": _LATE}, rates=(100.0, 100.0, None)) is case.base
 
 
+@pytest.mark.parametrize(("lag", "is_known"), [(0, True), (None, False)], ids=["an empty log", "records of no age"])
+def test_what_was_never_written_needs_no_commit(*, lag: int | None, is_known: bool) -> None:
+    """Many clients commit only what they have read: one empty partition switched the guard off for the whole group."""
+    case = _Guarded()
+    bare = PartitionTraffic(
+        partition=("t", 3),
+        member="m0",
+        serving_rack=None,
+        bytes_per_second=None,
+        written_per_second=0.0,
+        lag_records=lag,
+        lag_seconds=None if lag is None else 0.0,
+    )
+    case.passes(more=(bare,))
+    case.passes(5.0, {"m1": _LATE}, more=(bare,))
+    assert (case.guard.growing("orders-eu") == _GROWING) is is_known
+
+
 def test_a_group_without_members_has_no_lag() -> None:
     """Nothing is learned while nobody reads."""
     case = _Guarded()
@@ -162,6 +187,26 @@ def test_what_a_member_can_read_is_known_from_those_behind() -> None:
     case.passes(5.0)
     case.passes(600.0)
     assert case.guard.capacity("orders-eu") == 150.0
+
+
+@pytest.mark.parametrize("lag_seconds", [None, 200.0])
+def test_who_is_not_judged_yet_has_not_kept_up(lag_seconds: float | None) -> None:
+    """After a rebalance in an overload, what members can read was unknown for hours, and so how many are wanted."""
+    case = _Guarded()
+    overloaded = dict.fromkeys(("m0", "m1", "m2"), replace(_LATE, share=0.8))
+    case.passes(lag_seconds=lag_seconds)
+    for paces in (overloaded, {}, overloaded):
+        case.passes(5.0, paces, lag_seconds=lag_seconds)
+        assert case.guard.capacity("orders-eu") == 80.0
+
+
+def test_who_commits_rarely_keeps_up_between_commits() -> None:
+    """Its lag is small right after a commit; what it reads until the next one counts, until it is found to be slow."""
+    case, higher = _Guarded(), (200.0, 200.0, 200.0)
+    case.passes()
+    case.passes(5.0, rates=higher, lag_seconds=200.0)
+    case.passes(5.0, dict.fromkeys(("m0", "m1", "m2"), replace(_LATE, share=0.8)), rates=higher, lag_seconds=200.0)
+    assert case.guard.capacity("orders-eu") is None
 
 
 def test_it_gives_up_when_all_have_kept_up_for_long_enough() -> None:
