@@ -51,6 +51,10 @@ class Sum:
         """The bytes with both racks known."""
         return self.wire_bytes - self.unknown
 
+    def crossing_at(self, share: float | None) -> float | None:
+        """Return how many would cross racks at this share of those with both racks known; None if there are none."""
+        return None if share is None or (self.unknown and not self.known) else share * self.known
+
     def add(self, flow: Flow) -> None:
         """Add one flow."""
         self.wire_bytes += flow.volume.wire_bytes
@@ -203,9 +207,8 @@ def _guessed_bytes(total: Sum | None, random: float | None) -> float | None:
 
 def _saved(total: Sum | None, own_part: float | None, prices: PriceTable, window: float) -> float | None:
     """Return what the same bytes would have cost under the group's own assignor, minus their cost, per month."""
-    if own_part is None or total is None or total.known_crossing is None:
-        return None
-    return per_month(prices.dollars(own_part * total.known - total.known_crossing), window)
+    own = None if total is None else total.crossing_at(own_part)
+    return None if total is None or own is None else per_month(prices.dollars(own - total.crossing), window)
 
 
 def _pairs(flows: Iterable[Flow], prices: PriceTable) -> tuple[PairCost, ...]:

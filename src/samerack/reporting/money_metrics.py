@@ -62,8 +62,7 @@ class Ledger:
             group = groups.get(name)
             booked: float | None = read.known_crossing
             if group is not None and roles.get(name) == LEADING:
-                own = self.own_share(group)
-                booked = own * read.known if own is not None and booked is not None else None
+                booked = read.crossing_at(self.own_share(group))
             with self._lock:
                 if booked is None:
                     self._unknown.add(name)

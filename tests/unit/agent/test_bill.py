@@ -189,12 +189,23 @@ def booked(role: str, own: float | None) -> tuple[Ledger, TrafficBoard]:
 
 
 def test_while_the_agent_leads_its_group_is_booked_at_its_own_assignors_share() -> None:
-    """Otherwise the own assignor's result is what happened, so the bytes that crossed are booked."""
-    for role, crossed in (("leading", 0.5 * 20 * GB), ("following", 2 * GB)):
+    """Otherwise the own assignor's result is what happened, so the bytes that crossed are booked.
+
+    Where all that has racks is near, one member without a rack hid what that saves.
+    """
+    near, unknown = flow(A, A, 9 * GB), flow("", B, GB)
+    for role, flows, crossed in (
+        ("leading", [near, flow(A, B, GB), unknown], 0.5 * 20 * GB),
+        ("leading", [near, unknown], 0.5 * 18 * GB),
+        ("leading", [unknown], None),
+        ("following", [near, flow(A, B, GB), unknown], 2 * GB),
+        ("following", [near, unknown], None),
+    ):
         ledger, board = booked(role, 0.5)
         for _ in range(2):
-            publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB), flow("", B, GB)])))
-        assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(crossed))
+            publish(board, snapshot(group(flows=flows)))
+        expected = {} if crossed is None else {"orders": pytest.approx(PRICES.dollars(crossed))}
+        assert ledger.dollars() == expected
 
 
 def test_a_group_whose_own_assignor_is_not_known_is_not_booked() -> None:

@@ -118,6 +118,10 @@ def test_savings_are_the_own_assignor_less_what_crossed() -> None:
         PRICES.dollars(0.9 * 10 * GB - 4 * GB) / WINDOW_SECONDS * SECONDS_PER_MONTH
     )
     assert priced(role="following").saved_dollars_per_month is None
+    for flows, saved in (([flow(A, A, 9 * GB), flow("", A, GB)], 0.9 * 9 * GB), ([flow("", A, GB)], None)):
+        cost = costs.group_cost(group(flows=flows), PRICES, window=60.0, role="leading", own=lambda _: 0.9)
+        expected = None if saved is None else pytest.approx(PRICES.dollars(saved) / 60.0 * SECONDS_PER_MONTH)
+        assert cost.saved_dollars_per_month == expected
     none = priced(role="leading", window=0.0)
     assert (none.dollars_per_month, none.saved_dollars_per_month) == (None, None)
 
