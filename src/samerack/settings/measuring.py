@@ -39,8 +39,9 @@ class TrafficSettings(Section):
     )
     poll_seconds: Seconds = Field(
         default=5.0,
-        description="Interval between polls of offsets and log sizes, extended so that polling takes at most a third "
-        "of the time.",
+        le=60,
+        description="Interval between polls of offsets and log sizes, at most 60, extended so that polling takes at "
+        "most a third of the time.",
     )
     window_seconds: Seconds = Field(default=60.0, description="Length of the window for shares and rates.")
     history_step_seconds: float = Field(

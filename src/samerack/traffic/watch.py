@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import structlog
@@ -38,6 +39,8 @@ _SHARE_OF_TIME: Final = 3
 """A poll may take a third of the time at most."""
 _SHARE_OF_HASTE: Final = 10
 """While groups are found every second, each is a new tenure: polls that these hasten take a tenth of the time."""
+_SCRAPES_AT_ONCE: Final = 32
+"""Endpoints that do not answer take seconds each: one after the other, polls would be too far apart for rates."""
 _STALE_SECONDS: Final = 30.0
 _STALE_POLLS: Final = 2
 """Figures are shown for this time, and this number of polls, after brokers have stopped answering."""
@@ -145,12 +148,10 @@ class TrafficWatch(Service):
         Raises:
             AgentError: No broker can be reached at all.
         """
-        scraped = [
-            gap
-            for endpoint in self._settings.client_endpoints
-            if self._leadership.tenures.of_group(endpoint.group) is not None
-            for gap in self._scrape(endpoint)
-        ]
+        tenures = self._leadership.tenures
+        mine = [one for one in self._settings.client_endpoints if tenures.of_group(one.group) is not None]
+        with ThreadPoolExecutor(_SCRAPES_AT_ONCE, "scrape") as pool:
+            scraped = [gap for gaps in pool.map(self._scrape, mine) for gap in gaps]
         rack_aware, unknown = self._selector()
         now = time.monotonic()
         elsewhere = (*scraped, *unknown)

@@ -355,6 +355,7 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         ({"groups": ["!search*"]}, ("groups: '!search*' excludes names",)),
         ({"groups": ["orders", "!ord*"]}, ("groups: 'orders' is both included and excluded",)),
         ({"traffic": {"groups": [""]}}, ("traffic.groups: contains an empty name",)),
+        ({"traffic": {"poll_seconds": 180}}, ("traffic.poll_seconds", "less than or equal to 60")),
         ({"groups": ["a", "samerack"]}, ("groups: 'samerack' is the agents' own group", "election.group")),
         ({"groups": ["own-waiting-07"], "election": {"group": "own"}}, ("'own-waiting-07' is the agents' own group",)),
         (_endpoint("http://h:70000/"), ("traffic.client_endpoints.0.url: ", "Port out of range 0-65535")),

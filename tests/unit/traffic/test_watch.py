@@ -11,12 +11,13 @@ from prometheus_client import CollectorRegistry
 from samerack.common.errors import AgentError
 from samerack.election.leadership_state import EVERYTHING, NOTHING, LeadershipState, Tenures
 from samerack.settings.loading import load
+from samerack.settings.measuring import ClientEndpoint
 from samerack.traffic import watch as watch_module
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.gaps import HAND_OVER, failed, handed_over
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import Family, TrafficSnapshot
-from samerack.traffic.statistics import MeasuredElsewhereError
+from samerack.traffic.statistics import Counters, MeasuredElsewhereError, ScrapeError
 from samerack.traffic.watch import TrafficWatch
 
 
@@ -120,4 +121,26 @@ def test_a_hand_over_counts_once_and_a_failure_at_each_poll(monkeypatch: pytest.
         for what in (HAND_OVER, Family.PROBE, Family.SAMPLE)
     }
     assert counted == {HAND_OVER: 1, Family.PROBE: 3, Family.SAMPLE: 0}
+    watch.close()
+
+
+def test_pods_that_do_not_answer_are_waited_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, 21 of them made polls so long that no rate, age of lag or number of members was known."""
+    endpoints = [{"url": f"http://10.0.0.{number}:9404/", "group": "g"} for number in range(21)]
+    flags = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"], "traffic": {"client_endpoints": endpoints}}
+    watch = TrafficWatch(
+        load(flags=flags, environment={}),
+        board=TrafficBoard(),
+        metrics=TrafficMetrics.silent(),
+        rack_aware=lambda: True,
+    )
+    waiting = threading.Barrier(len(endpoints), timeout=30.0)
+
+    def black_hole(endpoint: ClientEndpoint) -> Counters:
+        waiting.wait()
+        raise ScrapeError(f"{endpoint.url}: no answer within 2 s")
+
+    monkeypatch.setattr(watch_module, "counters_at", black_hole)
+    monkeypatch.setattr(watch._cycle, "turn", lambda *, elsewhere, **_: TrafficSnapshot(gaps=elsewhere))
+    assert [gap.where for gap in watch.poll().gaps] == [one["url"] for one in endpoints]
     watch.close()
