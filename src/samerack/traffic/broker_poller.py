@@ -26,7 +26,7 @@ from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
 from samerack.traffic.probe import Served
 from samerack.traffic.sizes import Sizes
 from samerack.traffic.snapshot import Flow, Gap, ObservedGroup, ObservedMember
-from samerack.traffic.throughput import Production, Rates
+from samerack.traffic.throughput import LONGEST_STEP_SECONDS, Production, Rates
 
 _NETWORK_BYTES_PER_SECOND: Final = 1_250_000_000
 """What one host can send or receive (10 Gbit/s): an offset that advances faster was not read."""
@@ -120,6 +120,10 @@ class BrokerPoller:
         self.production = Production()
         self._records = Production()
         self._logs_at: float | None = None
+        self._silent_since: dict[Partition, float] = {}
+        """When logs were last answered whose leaders do not answer now."""
+        self.rate_lost: set[Partition] = set()
+        """Partitions whose leaders did not answer for long, until their rates are known again."""
         self.rack_aware = False
         self._keys = Keys()
         self.gaps: list[Gap] = []
@@ -183,6 +187,7 @@ class BrokerPoller:
         self.state, self.timelines = CycleState(), Timelines()
         self.production, self._records = Production(), Production()
         self._logs_at, self._keys = None, Keys()
+        self._silent_since, self.rate_lost = {}, set()
 
     def serving(self, partition: Partition, member: ObservedMember | None) -> int | None:
         """Return the broker that serves a member, or the leader without a member; None where unknown."""
@@ -364,8 +369,9 @@ class BrokerPoller:
         """Poll the logs that groups own or have committed; of those that are `counted`, records are counted, too.
 
         One without a leader is as one without an answer: its curve stays, and the next poll shows what was appended.
+        But nothing is written without a leader; how much is without an answer is not known after some time.
         """
-        state = self.state
+        state, last = self.state, now if self._logs_at is None else self._logs_at
         led = collect.leaders(state.cluster, wanted)
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
         self.gaps += gaps
@@ -381,6 +387,7 @@ class BrokerPoller:
             for partition in partitions:
                 log, size = logs.get(partition), sizes.pop(partition, None)
                 before = curve = curves.get(partition)
+                silent_since = self._silent_since.pop(partition, None)
                 if log is not None and size is not None:
                     extent = LogExtent(
                         start=max(log.start, local.get(partition, log.start)),
@@ -391,10 +398,14 @@ class BrokerPoller:
                     )
                     lowest = unread.lowest(partition)
                     curve = extend(curve, extent, needed_from=log.end if lowest is None else lowest)
+                elif leader != NO_LEADER and curve is not None:
+                    silent_since = self._silent_since[partition] = last if silent_since is None else silent_since
                 if curve is not None:
                     curves[partition] = curve  # in place: each curve makes way for the next one
                     known += 1
-                    if before is not None:
+                    if silent_since is not None and now - silent_since > LONGEST_STEP_SECONDS:
+                        self.rate_lost.add(partition)
+                    elif before is not None:
                         grown.append(partition)
                         appended.append(bytes_between(curve, before.extent.end, curve.extent.end))
                         if partition in counted:
@@ -402,9 +413,11 @@ class BrokerPoller:
         if len(curves) > known:
             for gone in curves.keys() - set(wanted):
                 del curves[gone]
-        seconds = now - self._logs_at if self._logs_at is not None else 0.0
-        self.production.polled(grown, appended, seconds)
-        self._records.polled(records, records.values(), seconds)
+                self._silent_since.pop(gone, None)
+        self.production.polled(grown, appended, now - last)
+        self._records.polled(records, records.values(), now - last)
+        if self.rate_lost:
+            self.rate_lost = (self.rate_lost & curves.keys()) - self.production.rates(self.rate_lost).keys()
         self._logs_at = now
         state.logs = logs
         self.timelines.polled(logs, now=now)

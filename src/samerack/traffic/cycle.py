@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
@@ -23,11 +22,8 @@ from samerack.traffic.positions import CommitSpans
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot import Gap, TrafficSnapshot
 from samerack.traffic.snapshot_builder import SnapshotBuilder
-from samerack.traffic.throughput import ReadRates
+from samerack.traffic.throughput import LONGEST_STEP_SECONDS, ReadRates
 from samerack.traffic.weights import WeightBook
-
-_LONGEST_STEP_SECONDS: Final = 120.0
-"""After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +88,7 @@ class Cycle:
         started = time.perf_counter()
         state = self._poller.state
         seconds = 0.0 if state.at is None else now - state.at
-        if seconds > _LONGEST_STEP_SECONDS:
+        if seconds > LONGEST_STEP_SECONDS:
             seconds = 0.0
         before = self._leadership.sure_tenures() or NOTHING
         poll = self._poller.poll(now=now, rack_aware=bool(rack_aware))
@@ -181,7 +177,8 @@ class Cycle:
                 self._read_rates.measured(name, parts, reading.owners, seconds)
             balance = self._settings.leading.of(name).balance
             rates = self._poller.production.rates(reading.records if balance == "records" else reading.owners)
-            self._weights.measured(name, rates, {"bytes": rates, "records": reading.records}.get(balance))
+            if self._poller.rate_lost.isdisjoint(reading.owners):  # else weights stay as they are
+                self._weights.measured(name, rates, {"bytes": rates, "records": reading.records}.get(balance))
             members = {one.id: one for one in (*reading.group.members, *reading.owners.values())}
             found = count(
                 self._tally,

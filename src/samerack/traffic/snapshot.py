@@ -163,7 +163,8 @@ class PartitionTraffic:
         partition: Topic and number; one object for all groups that read it, which there may be thousands of.
         member: Member id of its owner, or None.
         serving_rack: Rack of the broker whose replica serves the owner, or None where unknown.
-        bytes_per_second: What the group reads by its commits, smoothed, in wire bytes; None before there are two polls.
+        bytes_per_second: What the group reads by its commits, smoothed, in wire bytes; None before there are two polls,
+            and where the leader has not answered for minutes.
         written_per_second: What is written to the partition: what the group reads in the long run; None while unknown.
         lag_records: Records that are not read yet, as `traffic.lag` has it; None if not known.
         lag_seconds: Age of the oldest of them; 0 without any, None if not known.

@@ -245,7 +245,7 @@ class SnapshotBuilder:
                     partition=partition,
                     member=owner.id or None if owner is not None else None,
                     serving_rack=poller.rack_of(poller.serving(partition, owner)) or None,
-                    bytes_per_second=read.get(partition),
+                    bytes_per_second=None if partition in poller.rate_lost else read.get(partition),
                     written_per_second=written.value if written is not None else None,
                     lag_records=records,
                     lag_seconds=seconds,

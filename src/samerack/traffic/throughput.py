@@ -40,8 +40,8 @@ _MIN_PART: Final = 0.25
 _AT_ONCE: Final = 10_000
 """Partitions whose rates are computed at once: each needs several times the memory of its blocks meanwhile."""
 _NO_ROW: Final = -1
-_LONGEST_STEP_SECONDS: Final = 120.0
-"""What was appended in a longer time between two polls (a suspended machine) belongs to no block."""
+LONGEST_STEP_SECONDS: Final = 120.0
+"""In a longer time between two polls (a suspended machine, a broker that does not answer) no rate is measured."""
 
 
 class Rate(NamedTuple):
@@ -96,7 +96,7 @@ class Production:
             seconds: The time between the two polls; not positive where it is not known.
         """
         polled = tuple(partitions)
-        if not 0 < seconds <= _LONGEST_STEP_SECONDS:
+        if not 0 < seconds <= LONGEST_STEP_SECONDS:
             kept = frozenset(polled)
             self._keep(tuple(one for one in self._partitions if one in kept))
             return

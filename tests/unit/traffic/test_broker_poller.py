@@ -168,6 +168,33 @@ def test_weights_outlast_a_poll_without_a_leader(poller: BrokerPoller, monkeypat
     assert {one: round(rate.value) for one, rate in measured.items()} == rates
 
 
+def test_the_rate_of_a_log_that_is_not_answered_for_minutes_is_unknown(
+    poller: BrokerPoller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was 0, after eight minutes without any doubt; and then all that had been written was of one minute."""
+    end, is_silent, rates = 0, False, dict.fromkeys([P0, ("t", 1)], 1_000)
+    monkeypatch.setattr(
+        collect, "log_sizes", lambda *_: ({one: end * 1_000 for one in rates if one != P0 or not is_silent}, [])
+    )
+    monkeypatch.setattr(collect, "offsets", lambda *_: (dict.fromkeys(rates, Offsets(start=0, end=end)), []))
+    monkeypatch.setattr(collect, "local_starts", lambda *_: {})
+    poller.state.cluster = view_of(t=[partition(1), partition(2)])
+    known: list[bool] = []
+    for number in range(300):
+        end, is_silent = end + 5, 60 <= number < 180
+        poller._poll_logs(sorted(rates), now=5.0 * number, unread=Unread({}, {}))
+        measured = {one: round(rate.value) for one, rate in poller.production.rates(rates).items()}
+        known.append(P0 in measured)
+        assert poller.rate_lost == (set() if known[-1] or number < 4 else {P0})
+        if number >= 4:
+            assert measured["t", 1] == 1_000
+        if number >= 180:
+            assert measured.get(P0, 1_000) == 1_000
+    assert all(known[4:80])
+    assert not any(known[85:190])
+    assert all(known[240:])
+
+
 def asked(led: Mapping[int, list[Partition]]) -> set[Partition]:
     """The partitions that are asked for."""
     return {one for partitions in led.values() for one in partitions}

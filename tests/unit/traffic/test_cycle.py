@@ -247,6 +247,24 @@ def test_an_agent_that_measures_again_has_no_rates_of_the_time_before() -> None:
     assert agent.cycle._tally == Tally()
 
 
+def test_weights_stay_while_a_leader_does_not_answer() -> None:
+    """Without its rate a partition had weight 1, and no load. What is read of it is not known, either."""
+    agent = Agent()
+    for _ in range(2):
+        agent.poll(active(1))
+    agent.weights.measured("g", {("t", at): Rate(value=100.0, error=0.0, seconds=480.0) for at in (0, 1)})
+    weights = agent.weights.weights("g")
+    for _ in range(10):
+        agent.poller.production.polled([("t", 1)], [50_000.0], SECONDS)
+    agent.poller.rate_lost.add(("t", 0))
+    (seen,) = agent.poll(active(1)).groups
+    assert agent.weights.weights("g") is weights is not None
+    assert {one.number: one.long_run_per_second for one in seen.partitions} == {0: None, 1: 10_000.0}
+    agent.poller.rate_lost.clear()
+    agent.poll(active(1))
+    assert agent.weights.weights("g") is not weights
+
+
 def test_a_silent_coordinator_adds_no_envelopes() -> None:
     """Envelopes alone were a group's bytes: what it read sank to nothing in a minute."""
     agent = Agent()
