@@ -176,25 +176,13 @@ _FORGET_SECONDS: Final = 3600.0
 
 @dataclass(slots=True, kw_only=True)
 class _Rates:
-    """A group's rates, how long they are measured, and how often its partitions were committed in what time."""
+    """A group's rates.
+
+    `figures` are [4, P]: the rates, how long they are measured, how often records were committed, and in what time.
+    """
 
     partitions: tuple[Partition, ...] = ()
-    figures: FloatArray = field(default_factory=lambda: np.zeros(0))
-    age: float = 0.0
-    commits: float = 0.0
-    partition_seconds: float = 0.0
-
-    @property
-    def rates(self) -> dict[Partition, float]:
-        """The rates by partition, which are kept as figures only."""
-        return dict(zip(self.partitions, self.figures.tolist(), strict=True))
-
-    @property
-    def smoothing(self) -> float:
-        """Time after which an old rate counts for a third; all of it, while there were few commits."""
-        if self.commits <= _COMMITS * len(self.partitions):
-            return self.age
-        return max(SMOOTHING_SECONDS, _COMMITS * self.partition_seconds / self.commits)
+    figures: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((4, 0), np.float32))
 
 
 class ReadRates:
@@ -206,7 +194,7 @@ class ReadRates:
     def rates(self, group: str) -> Mapping[Partition, float]:
         """Return the smoothed wire bytes per second of a group's partitions, as far as they are known."""
         known = self._groups.get(group)
-        return known.rates if known is not None else {}
+        return dict(zip(known.partitions, known.figures[0].tolist(), strict=True)) if known is not None else {}
 
     def measured(
         self, group: str, parts: Iterable[AttributedBytes], owned: Iterable[Partition], seconds: float
@@ -215,27 +203,24 @@ class ReadRates:
         if seconds <= 0:
             return
         known = self._groups.setdefault(group, _Rates())
-        before = known.rates
         sizes = dict.fromkeys(owned, 0.0)
-        commits = 0
+        committed: set[Partition] = set()
         for part in parts:
             sizes[part.partition] = sizes.get(part.partition, 0.0) + part.wire_bytes
-            commits += part.records > 0
-        read = sum(before.get(partition, 0.0) > 0 for partition in sizes) if known.age else commits
+            if part.records:
+                committed.add(part.partition)
+        place = {partition: at for at, partition in enumerate(known.partitions)}
+        figures = np.hstack([known.figures, np.zeros((4, 1), np.float32)])  # the last column is of new partitions
+        rates, age, commits, passed = figures[:, [place.get(partition, -1) for partition in sizes]]
         kept = exp(-seconds / _FORGET_SECONDS)
-        known.commits = known.commits * kept + commits
-        known.partition_seconds = known.partition_seconds * kept + max(read, commits) * seconds
-        share = seconds / (known.age + seconds)
-        if known.smoothing < known.age:
-            share = max(share, 1.0 - exp(-seconds / known.smoothing))
+        commits = commits * kept + [partition in committed for partition in sizes]
+        passed = np.where(commits > 0, passed * kept + seconds, 0.0)
+        every = np.maximum(SMOOTHING_SECONDS, _COMMITS * passed / np.maximum(commits, 1.0))
+        smoothing = np.where(commits > _COMMITS, every, np.inf)  # all of the time, while there were few commits
+        share = np.maximum(seconds / (age + seconds), 1.0 - np.exp(-seconds / smoothing))
+        rates = rates * (1.0 - share) + np.fromiter(sizes.values(), np.float32) / seconds * share
         known.partitions = tuple(sizes)
-        known.figures = np.array(
-            [
-                before.get(partition, size / seconds) * (1.0 - share) + size / seconds * share
-                for partition, size in sizes.items()
-            ]
-        )
-        known.age += seconds
+        known.figures = np.array([rates, age + seconds, commits, passed], np.float32)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""

@@ -182,8 +182,8 @@ def test_weights_wait_until_rates_are_sure() -> None:
 T0 = ("t", 0)
 
 
-def _part(wire_bytes: float) -> AttributedBytes:
-    return AttributedBytes(partition=T0, member=None, broker=1, wire_bytes=wire_bytes, records=1)
+def _part(wire_bytes: float, number: int = 0, *, records: int = 1) -> AttributedBytes:
+    return AttributedBytes(partition=("t", number), member=None, broker=1, wire_bytes=wire_bytes, records=records)
 
 
 @pytest.mark.parametrize("every", [1, 12, 60])
@@ -197,13 +197,19 @@ def test_rare_commits_do_not_count_as_bursts(every: int) -> None:
 
 
 def test_a_group_that_stops_comes_to_rest() -> None:
-    """In a minute without commits two thirds are forgotten, where there was one in every poll."""
-    rates = ReadRates()
-    for _ in range(100):
-        rates.measured("g", [_part(5000.0)], [T0], 5.0)
+    """In a minute without commits two thirds are forgotten, where there was one in every poll.
+
+    Others of its partitions, which get envelopes only, or got records once, are nothing to that.
+    """
+    rates, idle = ReadRates(), range(1, 200)
+    owned = [("t", number) for number in (0, *idle)]
+    for poll in range(100):
+        others = [_part(5.0, number, records=number % 2 if not poll else 0) for number in idle]
+        rates.measured("g", [_part(5000.0), *others], owned, 5.0)
     for _ in range(36):
-        rates.measured("g", [], [T0], 5.0)
+        rates.measured("g", [_part(5.0, number, records=0) for number in idle], owned, 5.0)
     assert rates.rates("g")[T0] < 150.0
+    assert rates.rates("g")["t", 1] == pytest.approx(1.0)
     rates.forget(["g"])
     assert rates.rates("g") == {}
 
