@@ -70,6 +70,7 @@ class _Group:
         seen: when it was last measured.
         by_records: whether loads are of records, as long as members are balanced by them, or of bytes.
         kept: the largest load that each member has kept up with lately, by `member_key`.
+        keeping: those who keep up with what they own, with a hash of that.
         learned: what each member read while it was behind, the last time.
         strongest: the largest of these, also when all have caught up; 0 if none was ever behind.
         growing: lag beyond the limit.
@@ -84,6 +85,7 @@ class _Group:
     seen: float
     by_records: bool = False
     kept: dict[str, float] = field(default_factory=dict)
+    keeping: dict[str, int] = field(default_factory=dict)
     learned: dict[str, float] = field(default_factory=dict)
     strongest: float = 0.0
     growing: GrowingLag | None = None
@@ -173,9 +175,15 @@ class LagGuard:
         fades, limit = exp((known.seen - now) / _KEPT_SECONDS), behind_seconds(now - known.seen)
         known.seen = now
         # one that is not in `slow` may only not be judged yet: after a rebalance, or a poll without an answer
-        keeping = {key for key in loads.keys() - slow.keys() if _keeps_up(owned[ids[key]], limit)}
+        owns = {key: hash(tuple(one.partition for one in owned[ids[key]])) for key in loads.keys() - slow.keys()}
+        known.keeping = {
+            key: what
+            for key, what in owns.items()
+            if _keeps_up(owned[ids[key]], inf if known.keeping.get(key) == what else limit)  # commits may be rare
+        }
         known.kept = {
-            key: max(known.kept.get(key, 0.0) * fades, load if key in keeping else 0.0) for key, load in loads.items()
+            key: max(known.kept.get(key, 0.0) * fades, load if key in known.keeping else 0.0)
+            for key, load in loads.items()
         }
         known.learned = {key: value for key, value in known.learned.items() if key in loads}
         for key, pace in slow.items():

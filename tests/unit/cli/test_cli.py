@@ -60,7 +60,7 @@ def refused(*arguments: str) -> tuple[int, str]:
 class _Here:
     """Replaces the supervisor: runs the worker in this process."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, *, keeps_trying: bool) -> None:  # noqa: ARG002 - nothing is tried again
         self._processes = processes
 
     def run(self) -> int:

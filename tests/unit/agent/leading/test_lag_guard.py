@@ -200,6 +200,15 @@ def test_who_is_not_judged_yet_has_not_kept_up(lag_seconds: float | None) -> Non
         assert case.guard.capacity("orders-eu") == 80.0
 
 
+def test_who_commits_rarely_keeps_up_between_commits() -> None:
+    """Its lag is small right after a commit; what it reads until the next one counts, until it is found to be slow."""
+    case, higher = _Guarded(), (200.0, 200.0, 200.0)
+    case.passes()
+    case.passes(5.0, rates=higher, lag_seconds=200.0)
+    case.passes(5.0, dict.fromkeys(("m0", "m1", "m2"), replace(_LATE, share=0.8)), rates=higher, lag_seconds=200.0)
+    assert case.guard.capacity("orders-eu") is None
+
+
 def test_it_gives_up_when_all_have_kept_up_for_long_enough() -> None:
     """After `lag.keep_seconds`; who falls behind soon after that keeps the plan for a day."""
     case = _Guarded(keep_seconds=600.0)
