@@ -22,10 +22,12 @@ def settings_from(  # noqa: PLR0913 - the options of all commands
     *,
     needs_kafka: bool = True,
     several: bool = False,
-    section: str = "",
+    alone: str = "",
     **flags: Any,
 ) -> Settings:
-    """Load settings from the shared options; `flags` are further nested settings; see `load` for the rest.
+    """Load settings from the shared options; `flags` are further nested settings.
+
+    `alone` is the `section` of `load`, which has the rest.
 
     Raises:
         SettingsError: As `settings.loading.load`, an assignment is not KEY=VALUE, or an option is given twice.
@@ -55,7 +57,7 @@ def settings_from(  # noqa: PLR0913 - the options of all commands
     if servers is not None:
         _section(merged, "kafka")["bootstrap.servers"] = servers
     path = only("--config", config, "use one file, and override single keys with --set KEY=VALUE")
-    loaded = load(path=path, flags=merged, needs_kafka=needs_kafka, several=several, section=section)
+    loaded = load(path=path, flags=merged, needs_kafka=needs_kafka, several=several, section=alone)
     cures.reach_settings(loaded, path)
     return loaded
 
