@@ -105,12 +105,13 @@ STREAMS_PLAN = Summary(
 
 
 def planned(metrics: Metrics) -> None:
-    """A plan of a Streams application, and one that it rejected."""
+    """A plan of a Streams application that it rejected, and one that is in use."""
     board = StreamsBoard()
     metrics.registry.register(board)
     reporter = StreamsReporter(events=EventLog(), metrics=StreamsMetrics(metrics.registry), board=board)
     reporter.planned(STREAMS_PLAN, 0.02)
     reporter.computed(Computed(application="payments", plan="1", error="MISSING_PROCESS_ID", fallback=""))
+    reporter.planned(STREAMS_PLAN, 0.02)
 
 
 def measured(metrics: Metrics) -> None:
