@@ -105,12 +105,12 @@ STREAMS_PLAN = Summary(
 
 
 def planned(metrics: Metrics) -> None:
-    """A plan of a Streams application, and one that it rejected."""
+    """A plan of a Streams application, and one before that it rejected."""
     board = StreamsBoard()
     metrics.registry.register(board)
     reporter = StreamsReporter(events=EventLog(), metrics=StreamsMetrics(metrics.registry), board=board)
+    reporter.computed(Computed(application="payments", plan="0", error="MISSING_PROCESS_ID", fallback=""))
     reporter.planned(STREAMS_PLAN, 0.02)
-    reporter.computed(Computed(application="payments", plan="1", error="MISSING_PROCESS_ID", fallback=""))
 
 
 def measured(metrics: Metrics) -> None:
