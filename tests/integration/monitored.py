@@ -83,10 +83,10 @@ def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterato
 
 
 def _ask_for_a_streams_plan(agent: AgentProcess) -> None:
-    """Have a Streams application ask the agent for a plan, and report that another one was rejected."""
+    """Have a Streams application report that a plan was rejected, and ask the agent for the next one."""
     case = random_case(2, "ha")
     rejected = {"version": 1, "application": STREAMS, "plan": "x", "error": "MISSING_PROCESS_ID"}
-    for path, body in ((f"assign?application={STREAMS}", question_of(case, STREAMS)), ("computed", rejected)):
+    for path, body in (("computed", rejected), (f"assign?application={STREAMS}", question_of(case, STREAMS))):
         asked = Request(  # noqa: S310 - the agent's own address
             f"{agent.url}/v1/streams/{path}", json.dumps(body).encode(), {"content-type": "application/json"}
         )

@@ -87,6 +87,8 @@ def test_racks_count_once_the_rack_of_every_client_is_known(assignor: str) -> No
     question, rules = application(), {"assignor": assignor, "strategy": "min_traffic"}
     question["clients"][0]["rack"] = None
     question["configs"] |= {"rack_aware_traffic_cost": 10, "rack_aware_non_overlap_cost": 1}
+    for n, (_, _, (source, _)) in enumerate(question["tasks"]):
+        source[3] = [n // 4]
     unknown = plan(question, rules=rules, racks={})
     assert unknown.plan == plan(question, rules=rules | {"strategy": "none"}, racks={}).plan
     assert "has no rack: set client.rack there" in unknown.warnings[0]
