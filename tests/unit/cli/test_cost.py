@@ -226,7 +226,7 @@ def test_without_agent_and_cluster_both_cures_are_named(command: str) -> None:
         (0, ("cost",)),
     ],
 )
-def test_an_agent_that_was_not_asked_is_not_said_to_be_silent(at: int, command: tuple[str, ...]) -> None:
+def test_an_agent_that_was_not_asked_is_not_called_silent(at: int, command: tuple[str, ...]) -> None:
     """Only a cluster is missing then."""
     code, _, err = run(at, *command)
     assert code == 2

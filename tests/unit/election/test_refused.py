@@ -81,7 +81,7 @@ def test_who_may_not_wait_outside_takes_part_in_larger_elections(
     assert waiting.is_needed(lambda _: False) is inside
 
 
-def test_what_keeps_an_agent_out_of_the_election_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_keeps_an_agent_out_of_the_election_is_shown(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was ready, and led and measured nothing: what its own settings cause has a cure, all else is trouble."""
 
     def refuse(error: Exception) -> None:

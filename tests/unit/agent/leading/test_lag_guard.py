@@ -190,7 +190,7 @@ def test_what_a_member_can_read_is_known_from_those_behind() -> None:
 
 
 @pytest.mark.parametrize("lag_seconds", [None, 200.0])
-def test_who_is_not_judged_yet_has_not_kept_up(lag_seconds: float | None) -> None:
+def test_who_is_not_measured_yet_has_not_kept_up(lag_seconds: float | None) -> None:
     """After a rebalance in an overload, what members can read was unknown for hours, and so how many are wanted."""
     case = _Guarded()
     overloaded = dict.fromkeys(("m0", "m1", "m2"), replace(_LATE, share=0.8))

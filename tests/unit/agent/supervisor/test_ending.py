@@ -242,7 +242,7 @@ def test_one_that_keeps_trying_starts_once_it_can(tmp_path: Path) -> None:
             settings = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"], "web": {"port": 0}}
             file.write_text(yaml.safe_dump(settings | {"events": {"path": "memory"}}), encoding="utf-8")
             agent.send_signal(signal.SIGHUP)
-            assert any("started" in told for told in agent.stderr), "it has begun"
+            assert any("started" in line for line in agent.stderr), "it has begun"
             agent.terminate()
             agent.stderr.read()
             assert agent.wait(LONGEST_SECONDS) == 0
