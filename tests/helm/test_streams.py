@@ -51,7 +51,7 @@ def test_the_agent_runs_beside_the_application(pod: dict[str, Any]) -> None:
     """The rack is found first; the sidecar then runs as long as the application, which does not wait for it."""
     assert [container["name"] for container in containers(pod)] == ["samerack-rack", "samerack", "shipments"]
     _, sidecar = pod["spec"]["initContainers"]
-    assert (sidecar["args"], sidecar["restartPolicy"]) == (["run"], "Always")
+    assert (sidecar["args"], sidecar["restartPolicy"]) == (["run", "--keep-trying"], "Always")
 
 
 def test_the_agent_measures_the_application_and_does_not_lead_it(manifests: tuple[Manifest, ...]) -> None:
