@@ -152,7 +152,9 @@ class Supervisor:
         if worker.silence.is_first and self._revert(code):
             return "the changed settings do not work"
         if self._keeps_trying and not self._was_accepted:
-            self._wait_to_try_again()
+            sys.stderr.write(f"samerack: tries again in {_TRY_AGAIN_SECONDS:g} s\n")
+            self._wait(_TRY_AGAIN_SECONDS, for_settings=True)
+            self._is_to_read = False  # the next worker reads them
             return ""
         return None
 
@@ -246,17 +248,13 @@ class Supervisor:
             # no worker will continue the membership before its session ends: the groups must not wait for it
             self._leave(self._known, wait=True)
             self._known = frozenset()
-        until = time.monotonic() + pause
-        while time.monotonic() < until and not self._signalled():
-            time.sleep(_TURN_SECONDS)
+        self._wait(pause)
 
-    def _wait_to_try_again(self) -> None:
-        """Wait after a worker that could not begin; SIGHUP, which has settings read again, ends the wait."""
-        sys.stderr.write(f"samerack: tries again in {_TRY_AGAIN_SECONDS:g} s\n")
-        until = time.monotonic() + _TRY_AGAIN_SECONDS
-        while time.monotonic() < until and not self._signalled() and not self._is_to_read:
+    def _wait(self, seconds: float, *, for_settings: bool = False) -> None:
+        """Wait before the next worker; SIGHUP, which has settings read again, ends a wait `for_settings`."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._signalled() and not (for_settings and self._is_to_read):
             time.sleep(_TURN_SECONDS)
-        self._is_to_read = False
 
     def _leave_what_no_worker_continues(self) -> None:
         """Leave for members that the next worker does not take up: groups would wait for them until a session ends."""

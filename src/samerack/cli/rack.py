@@ -85,7 +85,7 @@ def _pod_settings(config: list[Path] | None, assignments: list[str] | None, *, o
             raise
         report_error(error)
     try:
-        return settings_from(config, None, assignments, needs_kafka=False, alone="pod").pod
+        return settings_from(config, None, assignments, needs_kafka=False, section="pod").pod
     except SettingsError:
         return PodSettings(sources=())  # without pod.zones a zone may be the name of another rack
 

@@ -22,12 +22,12 @@ def settings_from(  # noqa: PLR0913 - the options of all commands
     *,
     needs_kafka: bool = True,
     several: bool = False,
-    alone: str = "",
+    section: str = "",
     **flags: Any,
 ) -> Settings:
     """Load settings from the shared options; `flags` are further nested settings.
 
-    `alone` is the `section` of `load`, which has the rest.
+    `needs_kafka`, `several` and `section` are those of `load`.
 
     Raises:
         SettingsError: As `settings.loading.load`, an assignment is not KEY=VALUE, or an option is given twice.
@@ -42,22 +42,22 @@ def settings_from(  # noqa: PLR0913 - the options of all commands
         dotted, equals, value = assignment.partition("=")
         if not equals or not dotted:
             raise SettingsError(f"--set {assignment[:200]!r}: expected KEY=VALUE, e.g. policy.min_saving=0.02")
-        section, _, key = dotted.partition(".")
+        name, _, key = dotted.partition(".")
         try:
-            parsed = value if section == "kafka" and key else parse_text(value)
+            parsed = value if name == "kafka" and key else parse_text(value)
         except SettingsError as error:
             raise SettingsError(f"--set {dotted[:200]}: {error}") from None
         if "." in key and (cure := as_map(dotted, parsed)):
             raise SettingsError(f"--set {dotted[:200]}: is below SECTION.KEY; give the map: {cure[:_MAX_CURE]}")
         if not key:
-            merged[section] = parsed
+            merged[name] = parsed
         else:
-            _section(merged, section)[key] = parsed
+            _section(merged, name)[key] = parsed
     servers = only("--bootstrap-servers", bootstrap, "list all brokers in one option, as HOST:PORT,HOST:PORT")
     if servers is not None:
         _section(merged, "kafka")["bootstrap.servers"] = servers
     path = only("--config", config, "use one file, and override single keys with --set KEY=VALUE")
-    loaded = load(path=path, flags=merged, needs_kafka=needs_kafka, several=several, section=alone)
+    loaded = load(path=path, flags=merged, needs_kafka=needs_kafka, several=several, section=section)
     cures.reach_settings(loaded, path)
     return loaded
 
