@@ -14,7 +14,7 @@ from samerack.pipeline import tables, whatif
 from samerack.pipeline.schema import GROUP_STATE
 from samerack.pipeline.simulate import messages
 from samerack.pipeline.simulate_cast import START, Fleet
-from samerack.pipeline.whatif_group import COPIES, PRESENT, Questions, outcomes
+from samerack.pipeline.whatif_group import COPIES, ELECT, PRESENT, Questions, outcomes
 from samerack.settings.pipeline import PipelineSettings
 
 PRICES = shipped("aws")
@@ -145,12 +145,25 @@ def test_copies_of_a_topic_are_paid_for_once(spark: SparkSession) -> None:
 
 
 def test_changes_come_in_the_order_of_what_they_save(rows: DataFrame) -> None:
-    """Every change saves at least a cent, and the kinds add up to the same sum."""
+    """Every change saves at least a cent, and the kinds that groups can have alone add up to the same sum."""
     found = whatif.changes(rows)
     saves = [one.saves_dollars for one in whatif.ranked(found).collect()]
     assert saves == sorted(saves, reverse=True)
     assert saves[-1] >= whatif.MIN_DOLLARS
-    assert sum(one.saves_dollars for one in whatif.by_change(found).collect()) == pytest.approx(sum(saves))
+    alone = found.where(F.col("scenario") != ELECT)
+    saves = [one.saves_dollars for one in whatif.ranked(alone).collect()]
+    assert sum(one.saves_dollars for one in whatif.by_change(alone).collect()) == pytest.approx(sum(saves))
+
+
+def test_what_other_leaders_cost_some_groups_is_taken_off(spark: SparkSession) -> None:
+    """Leaders are the same for all readers of a topic: one saves 5 MB a second, which costs another 3."""
+    usual = {"scenario": ELECT, "reference": "present"}
+    reads = (("a", 5e6, 0.0), ("b", 0.0, 3e6), ("c", 1e6, 1e6))
+    rows = [row(group=name, before=before, across=across, **usual) for name, before, across in reads]
+    rows.append(row(group="unmeasured", **usual | {"measured": False}))
+    (found,) = whatif.by_change(whatif.changes(_priced(spark.createDataFrame(rows, whatif.OUTCOME)))).collect()
+    assert (found.scenario, found.places, found.groups) == (ELECT, 2, 2)
+    assert found.saves_dollars == pytest.approx(PRICES.dollars(2e6) * SECONDS_PER_MONTH)
 
 
 def test_totals_show_what_is_paid_and_what_could_be_saved(rows: DataFrame) -> None:

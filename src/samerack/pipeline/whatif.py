@@ -24,6 +24,7 @@ from samerack.pipeline.schema import COUNT, INDEX, TEXT, shape, state_as_json
 from samerack.pipeline.simulate import FILES
 from samerack.pipeline.whatif_group import (
     COPIES,
+    ELECT,
     LEAD,
     NEAR,
     NEAR_LEAD,
@@ -231,10 +232,11 @@ def ranked(found: DataFrame) -> DataFrame:
 def by_change(found: DataFrame) -> DataFrame:
     """Return the saving of each kind of change over the fleet, largest first; omits those below `MIN_DOLLARS`.
 
-    What a new rack saves is negative where it costs more.
+    A new rack and other leaders concern all groups: what they cost some is taken off.
     """
+    saved = F.col("saves_dollars")
     return (
-        found.where((F.col("saves_dollars") >= MIN_DOLLARS) | (F.col("scenario") == RACK))
+        found.where((saved >= MIN_DOLLARS) | (F.col("scenario").isin(RACK, ELECT) & (saved != 0)))
         .groupBy("scenario")
         .agg(
             F.count("*").alias("places"), F.sum("groups").alias("groups"), F.sum("saves_dollars").alias("saves_dollars")

@@ -174,13 +174,15 @@ class _Scenarios:
             self._add(MOVE, world, plan, reference=base, placed=_placed(world))
 
     def elect(self) -> None:
-        """Add leaders that are as even over racks as replicas allow, where it matters which replicas lead."""
-        base = self._base[2]
-        if not base.reads.crossing or self._group.problem.reads_any_replica.all():
+        """Add leaders that are as even over racks as replicas allow, where it matters which replicas lead.
+
+        Also where all is near now: leaders are the same for all readers of a topic, and one may pay for another.
+        """
+        if self._group.problem.reads_any_replica.all():
             return
         world = with_even_leaders(self._group)
         if (world.problem.leader_rack != self._group.problem.leader_rack).any():
-            self._add(ELECT, world, self._plan(world), reference=base)
+            self._add(ELECT, world, self._plan(world), reference=self._base[2])
 
     def add_rack(self) -> None:
         """Add brokers and members in one more rack, and replicas spread over all."""

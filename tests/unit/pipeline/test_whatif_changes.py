@@ -121,6 +121,15 @@ def test_what_the_agents_next_plan_gives_is_no_gain_of_a_change() -> None:
     assert not {MOVE, ELECT, NEAR} & found(FAR.model_copy(update={"role": LEADING})).keys()  # all is near then
 
 
+def test_even_leaders_may_cost_a_group_that_is_near_now() -> None:
+    """All its members are where all leaders are; another reader of the topic may gain what this one loses."""
+    state = group("aa", "aaaaaa", [1.0] * 6, rack_aware_fetch=False, role=LEADING)
+    (topic,) = state.topics
+    spread = topic.model_copy(update={"replicas": ((0, 1, 2),) * 6})
+    seen = found(state.model_copy(update={"topics": (spread,)}))
+    assert (seen[ELECT].before, seen[ELECT].reads.crossing) == (0, 4)
+
+
 def test_members_move_to_the_best_even_places() -> None:
     """Four members in three racks: the second one of a rack belongs where most bytes are, not in the first by name."""
     state = group("aaab", "ccccabcc", [9.0, 9.0, 9.0, 9.0, 1.0, 1.0, 1.0, 1.0])
