@@ -321,16 +321,16 @@ def test_an_agent_that_left_is_a_loss_and_may_come_back(lost: dict[str, list[Row
     assert (row["cause"], row["lasts"]) == (figures.UNLED, False)
 
 
-def test_a_state_that_comes_back_is_the_last_one(spark: SparkSession) -> None:
-    """The agent gave a group up for an hour: it leads at the end of the day, and the loss does not last."""
-    back = datetime(2025, 11, 1, 23, tzinfo=UTC)
-    rows = [chapter(0, role="leading", last=back), chapter(1, expected=0.5)]
-    frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in rows], CHAPTER)
+def test_each_loss_of_a_day_is_measured_against_the_state_before_it(spark: SparkSession) -> None:
+    """The agent gave a group up twice, and leads it in between: the second loss counts, and does not last."""
+    cases = [FAR, LED, FAR, LED, FAR, LED]
+    found = tables(spark, [], [state(n, at=START + n * MINUTE, **one) for n, one in enumerate(cases)])
+    frame = chapters.worked_out(chapters.picked(found.states))
     (shared,) = figures.shares(frame).collect()
-    assert shared["role"] == "leading"
+    assert (shared["role"], shared["led"], frame.count()) == ("leading", 0.5, 6)
     groups = frame.select("cluster", "group").distinct().withColumn("bytes", F.lit(1000))
     (loss,) = figures.losses(frame, groups, 10.0, AWS).collect()
-    assert (loss["cause"], loss["lasts"]) == (figures.UNLED, False)
+    assert (loss["cause"], loss["lasts"], loss["at"].timestamp() * 1000) == (figures.UNLED, False, START + 4 * MINUTE)
 
 
 def test_hours_without_members_take_nothing_from_what_is_saved(spark: SparkSession) -> None:

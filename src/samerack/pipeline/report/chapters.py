@@ -1,4 +1,4 @@
-"""Splits a group's day into chapters: one state represents all as long as members, racks, replicas and owners stay.
+"""Splits a group's day into chapters: one state represents all while members, racks, replicas and owners stay.
 
 For each chapter Spark computes the cross-rack shares of the plan in force, of the group's own assignor's, and of the
 best one, in parallel. The chapters of a group mostly differ in rates only. Own assignors know no rates, so their plan
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, StructType, TimestampType
@@ -211,7 +211,7 @@ def of_each_minute(states: DataFrame) -> DataFrame:
 
 
 def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> DataFrame:
-    """Return the last state of each chapter, as JSON, dealt out by group.
+    """Return the last state of each chapter, as JSON, dealt out by group; a state that comes back is a new chapter.
 
     Returns:
         day, cluster, group, first, last, minutes, value.
@@ -220,9 +220,12 @@ def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda fr
         states: rows of `group_states`.
         keep: keeps a frame that is read twice, until the caller is done.
     """
+    in_time = Window.partitionBy(*GROUP_DAY).orderBy("at")
+    changed = F.coalesce(F.col("structure") != F.lag("structure").over(in_time), F.lit(True))  # noqa: FBT003 - Spark's
+    numbered = of_each_minute(states).withColumn("changed", changed.cast("int"))
     chapters = keep(
-        of_each_minute(states)
-        .groupBy(*GROUP_DAY, "structure")
+        numbered.withColumn("chapter", F.sum("changed").over(in_time))
+        .groupBy(*GROUP_DAY, "chapter", "structure")
         .agg(
             F.min("at").alias("first"),
             F.max("at").alias("last"),
@@ -235,10 +238,10 @@ def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda fr
     found = states.withColumn("structure", _structure()).join(
         F.broadcast(chapters) if few else chapters, [*GROUP_DAY, "id", "structure"]
     )
-    values = found.select(*GROUP_DAY, "first", "last", "minutes", "structure", state_as_json().alias("value"))
+    values = found.select(*GROUP_DAY, "first", "last", "minutes", state_as_json().alias("value"))
     tasks = states.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
     # a publisher may give one id to many states: each chapter must still be one row
-    return values.repartition(tasks, *GROUP).dropDuplicates([*GROUP_DAY, "structure"]).drop("structure")
+    return values.repartition(tasks, *GROUP).dropDuplicates([*GROUP_DAY, "first"])
 
 
 def worked_out(chapters: DataFrame) -> DataFrame:

@@ -158,7 +158,7 @@ def summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:
 
 
 def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: PriceTable) -> DataFrame:
-    """Return one row for each loss, the most expensive first.
+    """Return one row for each loss, the most expensive first; of one cause the last of each day.
 
     Args:
         chapters: rows of `chapters.CHAPTER`.
@@ -175,21 +175,26 @@ def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: Price
     changed = good.withColumns(
         {
             **{f"{name}_before": F.lag(name).over(in_time) for name in _REMEMBERED},
-            # a state that came back is the chapter that it had before
-            "now": F.max_by("expected", F.struct("day", "last")).over(Window.partitionBy(*GROUP)),
+            "now": F.max_by("expected", "first").over(Window.partitionBy(*GROUP)),
         }
     )
-    lost = changed.where(_rose() & (_cause() != "")).select(
-        *GROUP,
-        F.col("first").alias("at"),
-        _cause().alias("cause"),
-        "kind",
-        "assignor",
-        F.col("expected_before").alias("before"),
-        F.col("expected").alias("after"),
-        "random",
-        "now",
-        (F.col("now") > F.col("expected_before") + _MIN_RISE).alias("lasts"),
+    rises = changed.where(_rose()).withColumn("cause", _cause()).where(F.col("cause") != "")
+    later = Window.partitionBy(*GROUP_DAY, "cause").orderBy(F.desc("first"))
+    lost = (
+        rises.withColumn("later", F.row_number().over(later))
+        .where("later = 1")
+        .select(
+            *GROUP,
+            F.col("first").alias("at"),
+            "cause",
+            "kind",
+            "assignor",
+            F.col("expected_before").alias("before"),
+            F.col("expected").alias("after"),
+            "random",
+            "now",
+            (F.col("now") > F.col("expected_before") + _MIN_RISE).alias("lasts"),
+        )
     )
     rate = F.col("bytes") / seconds
     month = rate * (F.col("after") - F.col("before")) * prices.dollars_per_byte * SECONDS_PER_MONTH
