@@ -27,6 +27,7 @@ from kafka.net.inet import create_connection
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import MetadataRequest
 
+from samerack.auth.identities import TokenError
 from samerack.auth.kafka_config import tls_context
 from samerack.cluster.errors import NotAcceptedError, refusal
 from samerack.cluster.names import LOOKUPS, PROXY_URL, TlsSocket
@@ -103,8 +104,8 @@ class _Connection(KafkaConnection):  # type: ignore[misc]  # the library is unty
         try:
             if error is not None:
                 self.report(error)
-        finally:  # whoever waits for a response is answered whatever happens
-            super().close(error)
+        finally:  # whoever waits for a response is answered whatever happens, with an error of Kafka
+            super().close(NotAcceptedError(str(error)) if isinstance(error, TokenError) else error)
 
 
 class Connections:
@@ -161,7 +162,7 @@ class Connections:
                 await self._ask_for_brokers(node_id)
             except (NotAcceptedError, kafka_errors.IncompatibleBrokerVersion):
                 raise
-            except Exception:  # noqa: BLE001 - tokens raise errors of their own
+            except Exception:  # noqa: BLE001 - what a server sends may be no Kafka at all
                 if not self.connection_delay(node_id):
                     self._defer(node_id)
                 await self._net.sleep(min(self.connection_delay(node_id), max(0.0, deadline - time.monotonic())))
@@ -181,7 +182,7 @@ class Connections:
             await self._net.sleep(pause)
         try:
             await self._ask_for_brokers(self.least_loaded_node())
-        except Exception:  # tokens raise errors of their own
+        except Exception:  # what a server sends may be no Kafka at all
             self._refreshes.failed()
             raise
         self._refreshes.succeeded()
@@ -442,7 +443,9 @@ class Connections:
             # a client that one bootstrap server refuses does not try the others
             for one in self._bootstrap if node_id in self._bootstrap else [node_id]:
                 trouble = self._trouble(one)
-                trouble.refused, trouble.until = NotAcceptedError(words), time.monotonic() + REFUSALS.most
+                trouble.refused = NotAcceptedError(words)
+                if not isinstance(error, TokenError):  # no node has refused, and the tokens' source has its own pauses
+                    trouble.until = time.monotonic() + REFUSALS.most
         self.any_outcome.set()
 
     def _defer(self, node_id: NodeId) -> None:

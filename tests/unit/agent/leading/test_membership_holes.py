@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +18,12 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.auth.identities import TokenError
 from samerack.cluster import group_member
 from samerack.cluster.client import connect
+from samerack.cluster.errors import NotAcceptedError
 from samerack.cluster.group_member import EndedError, GroupMember
+from samerack.common.attempts import REFUSALS
 from samerack.election.member import ElectionMember
 from samerack.election.messages import Advertisement
 from samerack.settings.leading import ElectionSettings, LeadingSettings
@@ -253,6 +258,37 @@ def test_a_coordinator_that_comes_back_has_forgotten_nobody(broker: ScriptedBrok
     membership._heard_at -= LONGEST_SECONDS
     broker.script = lambda api, _request: 14 if api == "Heartbeat" else 0
     assert until(lambda: not membership.is_forgotten)
+
+
+def test_heartbeats_outlast_a_missing_token(membership: Membership) -> None:
+    """They ended with the token source's error, as if the agent had a defect, and the agent left the group."""
+    assert membership.join(LONGEST_SECONDS)
+    connections = membership._connections
+    is_there = threading.Event()
+
+    def token() -> str:
+        if not is_there.is_set():
+            raise TokenError("no token; check its endpoint")
+        return "t"
+
+    connections.config["sasl_oauth_token_provider"] = SimpleNamespace(token=token)
+
+    async def drop_all() -> None:
+        for one in tuple(connections._open):
+            connections.drop(one)
+
+    membership._net.run(drop_all)
+
+    def reported() -> bool:
+        membership.poll_heartbeat()
+        failure = membership.take_failure()
+        return isinstance(failure, NotAcceptedError) and str(failure) == "no token; check its endpoint"
+
+    assert until(reported)
+    came_at = time.monotonic()
+    is_there.set()
+    assert until(lambda: membership.well_at > came_at)
+    assert time.monotonic() - came_at < REFUSALS.most / 2  # brokers have refused nothing, and are asked soon
 
 
 def test_a_coordinator_that_was_just_started_is_found(broker: ScriptedBroker, request: pytest.FixtureRequest) -> None:
