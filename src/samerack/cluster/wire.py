@@ -129,7 +129,9 @@ def ask(client: ClusterClient, questions: Sequence[Question], timeout: float) ->
             try:
                 broker = connections.least_loaded_node() if question.broker == ANY_BROKER else question.broker
                 future = connections.send(question.request, node_id=broker, request_timeout_ms=round(timeout * 1000))
-                answers[index] = Answer(question=question, response=await future)
+                # the library limits no request that waits for its connection to be made
+                response = await connections.wait_for(future, timeout * 1000)
+                answers[index] = Answer(question=question, response=response)
             except Exception as error:  # noqa: BLE001 - one failed question is a value, the others continue
                 if isinstance(error, kafka_errors.UnknownBrokerIdError):
                     connections.refresh_brokers()

@@ -1,11 +1,12 @@
-"""A name service that gives no answer delays nothing but the connection that needs the name."""
+"""A name service or a host that gives no answer delays nothing but the connection that needs it."""
 
 from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,11 @@ from kafka.net.selector import NetworkSelector
 
 from samerack.cluster import client, connections, diagnosis
 from samerack.cluster.client import connect
-from samerack.cluster.connections import Connections
+from samerack.cluster.connections import Connections, Node
 from samerack.cluster.diagnosis import Diagnoses, why_unreachable
+from samerack.cluster.group_questions import describe_groups
 from samerack.cluster.names import Lookups
+from samerack.cluster.wire import Question, ask
 from samerack.common.errors import AgentError
 from tests.unit.cluster.scripted_broker import ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS
@@ -142,20 +145,39 @@ def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_an_address_that_drops_packets_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client reaches a broker by its second address while the first one gives no answer."""
-    with closing(ScriptedBroker()) as broker, closing(socket.socket()) as full:
+    with closing(ScriptedBroker()) as broker, _silent_host() as silent:
+        address, _, port = broker.address.partition(":")
+        addresses = [(2, 1, 6, "", one) for one in (silent, (address, int(port)))]
+        real = socket.getaddrinfo
+        monkeypatch.setattr(
+            socket,
+            "getaddrinfo",
+            lambda host, *more, **named: addresses if host == "two.example" else real(host, *more, **named),
+        )
+        config = {"bootstrap_servers": f"two.example:{port}", "socket_connection_setup_timeout_ms": 1_000}
+        connect(config, timeout=5.0).close()
+
+
+def test_a_broker_that_drops_packets_delays_no_answer_of_the_others() -> None:
+    """The library times no request out while it connects: every poll of all groups took ten seconds."""
+    with closing(ScriptedBroker()) as broker, _silent_host() as silent:
+        with closing(connect({"bootstrap_servers": broker.address})) as opened:
+            opened.connections.add_coordinator(Node(2, *silent))
+            begun = time.monotonic()
+            answers = ask(opened, [Question(broker=one, request=describe_groups(["g"])) for one in (2, 1)], 0.5)
+            assert time.monotonic() - begun < connections._MILLISECONDS["socket_connection_setup_timeout_ms"] / 2000
+        assert isinstance(answers[0].error, kafka_errors.KafkaTimeoutError)
+        assert answers[1].response is not None
+
+
+@contextmanager
+def _silent_host() -> Iterator[tuple[str, int]]:
+    """The address of a host that drops packets, as one that is off."""
+    with closing(socket.socket()) as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        address, _, port = broker.address.partition(":")
-        addresses = [(2, 1, 6, "", one) for one in (full.getsockname(), (address, int(port)))]
         with closing(socket.create_connection(full.getsockname())):  # the only one that the system keeps for `accept`
-            real = socket.getaddrinfo
-            monkeypatch.setattr(
-                socket,
-                "getaddrinfo",
-                lambda host, *more, **named: addresses if host == "two.example" else real(host, *more, **named),
-            )
-            config = {"bootstrap_servers": f"two.example:{port}", "socket_connection_setup_timeout_ms": 1_000}
-            connect(config, timeout=5.0).close()
+            yield full.getsockname()
 
 
 def _numeric(host: str, port: int) -> list[Any]:
