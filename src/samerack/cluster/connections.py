@@ -155,11 +155,13 @@ class Connections:
         return self._begun
 
     async def _begin(self, deadline: float) -> None:
+        untried: list[NodeId] = []
         while (left := deadline - time.monotonic()) > 0:
-            node_id = random.choice(list(self._bootstrap))  # noqa: S311 - no secret
+            untried = untried or list(self._bootstrap)
+            seconds = left / len(untried)  # the first may be off, and the next answer
+            untried.remove(node_id := random.choice(untried))  # noqa: S311 - no secret
             try:
-                await self.wait_for(self._connection(node_id).init_future, left * 1000)
-                await self._ask_for_brokers(node_id)
+                await self.wait_for(self.call_soon(self._ask_for_brokers, node_id), seconds * 1000)
             except (NotAcceptedError, kafka_errors.IncompatibleBrokerVersion):
                 raise
             except Exception:  # noqa: BLE001 - what a server sends may be no Kafka at all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from kafka import errors as kafka_errors
+from kafka.cluster import collect_hosts
 from kafka.net.selector import NetworkSelector
 
 from samerack.cluster import client, connections, diagnosis
@@ -156,6 +158,18 @@ def test_an_address_that_drops_packets_leaves_time_for_the_next(monkeypatch: pyt
         )
         config = {"bootstrap_servers": f"two.example:{port}", "socket_connection_setup_timeout_ms": 1_000}
         connect(config, timeout=5.0).close()
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_a_bootstrap_server_that_drops_packets_leaves_time_for_the_next(
+    at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One server that was off took all the time of a third of all attempts."""
+    with closing(ScriptedBroker()) as broker, _silent_host() as silent:
+        servers = f"{broker.address},{':'.join(map(str, silent))}"
+        monkeypatch.setattr(connections, "collect_hosts", lambda hosts: collect_hosts(hosts, randomize=False))
+        monkeypatch.setattr(random, "choice", lambda nodes: nodes[at])
+        connect({"bootstrap_servers": servers}, timeout=4.0).close()
 
 
 def test_a_broker_that_drops_packets_delays_no_answer_of_the_others() -> None:
