@@ -50,9 +50,9 @@ class SettingsSource:
             SettingsError: They are wrong, or were tried before in vain.
         """
         found = self._read()
-        if found == self._as_read:
+        if _are_same(found, self._as_read):
             return None
-        if found == self._rejected:
+        if self._rejected is not None and _are_same(found, self._rejected):
             raise SettingsError(self._why_rejected)
         self._found = found
         return carried_over(found, self.settings)
@@ -62,6 +62,11 @@ class SettingsSource:
         before = self.settings
         self._as_read, self.settings = self._found, carried_over(self._found, before)
         self.in_force = _packed(self._as_read, self.settings, changed=difference(before, self.settings))
+
+
+def _are_same(one: Settings, other: Settings) -> bool:
+    """Return whether settings are equal, patterns in the same order: equality of maps does not compare that."""
+    return one == other and not difference(one, other)
 
 
 def _packed(as_read: Settings, settings: Settings, *, changed: Iterable[str]) -> SettingsInForce:

@@ -21,7 +21,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from samerack.auth.identities import other_names
 from samerack.auth.kafka_config import over
 from samerack.common.errors import SettingsError
-from samerack.common.patterns import EVERY, wrong_selection
+from samerack.common.patterns import EVERY, is_pattern, wrong_selection
 from samerack.settings.base import Names, Texts
 from samerack.settings.leading import ElectionSettings, LeadingSettings, PodSettings, RackSettings, SupervisorSettings
 from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
@@ -179,14 +179,15 @@ def difference(before: Settings, now: Settings) -> dict[str, tuple[Any, Any]]:
     """Return each setting that differs, by dotted key, with its value before and now.
 
     Values of sections that may hold passwords are not shown, only that they differ. What each cluster takes from the
-    whole is named once, and so is what is the first or last in a mapping.
+    whole is named once, and so is what is the first or last in a mapping. Patterns in another order differ, too.
     """
-    old, new = (dict(_flat(settings.model_dump(mode="json"))) for settings in (before, now))
+    was, is_now = (settings.model_dump(mode="json") for settings in (before, now))
+    old, new = (dict(_flat(one)) for one in (was, is_now))
     changes = {
         key: (old.get(key, _ABSENT), new.get(key, _ABSENT))
         for key in sorted(old.keys() | new.keys())
         if old.get(key, _ABSENT) != new.get(key, _ABSENT)
-    }
+    } | dict(_reordered(was, is_now))
     return {
         ".".join(key): (_HIDDEN, _HIDDEN) if may_hold_secrets(key) else change
         for key, change in changes.items()
@@ -200,6 +201,17 @@ def _flat(value: Mapping[str, Any], place: tuple[str, ...] = ()) -> Iterator[tup
             yield from _flat(inner, (*place, key))
         else:
             yield (*place, key), inner
+
+
+def _reordered(
+    before: Mapping[str, Any], now: Mapping[str, Any], place: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], tuple[list[str], list[str]]]]:
+    """Yield the mappings that have the same patterns in another order: the first that fits a name counts."""
+    if before.keys() == now.keys() and [*before] != [*now] and any(map(is_pattern, now)):
+        yield place, ([*before], [*now])
+    for key, inner in now.items():
+        if isinstance(inner, Mapping) and isinstance(former := before.get(key), Mapping):
+            yield from _reordered(former, inner, (*place, key))
 
 
 _BROKERS: Final = "bootstrap.servers"

@@ -314,6 +314,34 @@ def test_what_was_tried_in_vain_is_not_tried_again() -> None:
         source.reread()
 
 
+_RULES = {"payments-*": {"balance": "bytes"}, "*": {"balance": "records"}}
+_NETWORKS = {"10.0.0.0/16": "a", "10.1.0.0/16": "b"}
+
+
+def _reversed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values[key] for key in reversed([*values])}
+
+
+def test_patterns_in_another_order_are_a_change() -> None:
+    """Equal maps may differ in order: that another pattern was put first had no effect."""
+    before = settings(leading={"groups": _RULES}, racks={"networks": _NETWORKS})
+    now = settings(leading={"groups": _reversed(_RULES)}, racks={"networks": _reversed(_NETWORKS)})
+    versions = [before, before, now]
+    source = SettingsSource(lambda: versions.pop(0), start=WorkerStart())
+    assert source.reread() is None
+    found = source.reread()
+    assert found is not None
+    assert found.leading.of("payments-eu").balance == "records"
+    source.renew()
+    assert source.in_force.changed == "election.identity, events.path, leading.groups"
+
+
+def test_another_order_of_what_has_no_patterns_is_no_change() -> None:
+    """It would begin the next worker with the same settings."""
+    versions = [settings(racks={"networks": order}) for order in (_NETWORKS, _reversed(_NETWORKS))]
+    assert SettingsSource(lambda: versions.pop(0), start=WorkerStart()).reread() is None
+
+
 def test_what_was_saved_while_no_worker_watched_takes_effect(tmp_path: Path) -> None:
     """A cure that was saved in the pause after a worker died, or a second change while one ended, was never noticed."""
     file = tmp_path / "samerack.yaml"
