@@ -12,8 +12,10 @@ its batch, uncompressed; a few hundred bytes more than brokers count.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Final, Protocol
 
 from samerack.protocol.consumer import decode_assignment, decode_subscription
@@ -24,8 +26,8 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 LIMIT_KEY: Final = "max.message.bytes"
 _RECORD_BYTES: Final = 256
 """For the batch's header (61), the record's lengths, and the fields of the group that have a fixed size."""
-_MEMBER_BYTES: Final = 32
-"""For a member's timeouts and the lengths of its fields (24)."""
+_MEMBER_BYTES: Final = 40
+"""For a member's timeouts and the lengths of its fields (24), and the zeros of an IPv6 address (13)."""
 _NAMES_BYTES: Final = 160
 """For client id and host of a member that no description of the group has shown."""
 GUEST_BYTES: Final = 512
@@ -171,7 +173,7 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
         id=described.member_id,
         instance_id=described.group_instance_id or None,
         client_id=described.client_id,
-        client_host=described.client_host.rpartition("/")[2],  # Java's InetAddress: NAME/ADDRESS, the name often empty
+        client_host=host_of(described.client_host),
         subscription=subscription,
         assigned=assigned,
         unreadable=unreadable,
@@ -184,6 +186,17 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
             len(described.member_metadata) + len(described.member_assignment),
         ),
     )
+
+
+def host_of(client_host: str) -> str:
+    """Return the address of a member's host, as the host itself prints it; what is none as it is.
+
+    Brokers print Java's InetAddress: NAME/ADDRESS, the name often empty, and IPv6 addresses with all their zeros.
+    """
+    host = client_host.rpartition("/")[2]
+    with suppress(ValueError):
+        return str(ip_address(host)) if ":" in host else host
+    return host
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)

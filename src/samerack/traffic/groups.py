@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from samerack.cluster.group import CONSUMER, MemberView, view_member
+from samerack.cluster.group import CONSUMER, MemberView, host_of, view_member
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import BrokerRacks, ClusterView
 from samerack.planning import members as plan_members
@@ -229,7 +229,7 @@ def _described(  # noqa: PLR0913 - what the brokers say, and what follows from i
     client: StreamsClient | None = None,
 ) -> ObservedMember:
     """Convert a member of a group that brokers assign; `client` is what Kafka Streams adds."""
-    host = raw.client_host.rpartition("/")[2]
+    host = host_of(raw.client_host)
     rack = member_rack(
         racks,
         rack_id=raw.rack_id,

@@ -107,7 +107,7 @@ def managed(*members: tuple[str, dict[str, Any], tuple[str, Sequence[int]]]) -> 
                 member_id=name,
                 member_epoch=i32(1),
                 client_id="c",
-                client_host="/10.0.0.9",
+                client_host="/2001:db8:0:0:0:0:0:9",
                 assignment=consumer.Assignment(
                     topic_partitions=(
                         consumer.TopicPartitions(
@@ -129,7 +129,7 @@ def managed(*members: tuple[str, dict[str, Any], tuple[str, Sequence[int]]]) -> 
 def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
     """KIP-848: rack, topics and the current assignment are fields of the description."""
     found = managed(("m", {"rack_id": "a", "subscribed_topic_names": (TopicName("t"),)}, ("t", (0, 2))))["m"]
-    assert (found.rack.rack, found.rack.fetches_with_rack, found.client_host) == ("a", True, "10.0.0.9")
+    assert (found.rack.rack, found.rack.fetches_with_rack, found.client_host) == ("a", True, "2001:db8::9")
     assert found.topics == {"t"}
     assert to_pairs(found.owned) == [("t", 0), ("t", 2)]
 
