@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from samerack.cluster.names import LOOKUPS, Address
+from samerack.cluster.names import LOOKUPS, Address, address_of
 from samerack.common.errors import one_line
 
 _SECONDS: Final = 1.0
@@ -44,7 +44,6 @@ _UNSUPPORTED_MECHANISM: Final = 33
 _ILLEGAL_STATE: Final = 34
 _NO_MECHANISM: Final = b"NONE"
 """No listener offers it: the answer is what it does offer."""
-_PORT: Final = 9092
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +154,11 @@ def _cause(server: str, config: Mapping[str, Any]) -> tuple[str, bool]:
     A server that only was silent may answer the next time.
     """
     server = server.strip()
-    address = server.rpartition("://")[2]  # the clients ignore a protocol before it
-    host, _, port = address.rpartition(":")
-    has_port = bool(host) and port.isdigit()
-    host, number = (host, int(port)) if has_port else (address, _PORT)
-    host = host.strip("[]")  # of an address
-    name = server if has_port else f"{server} (no port given, {number} was tried)"
+    host, port = address_of(server)
+    name = server if server.endswith(f":{port}") else f"{server} (no port given, {port} was tried)"
     protocol = str(config.get("security_protocol") or "PLAINTEXT")
     try:
-        fault, is_certain = _fault(host, number, protocol), True
+        fault, is_certain = _fault(host, port, protocol), True
     except _SilentError as error:
         fault, is_certain = str(error), False
     return f"{name}: {fault}" if fault else "", is_certain

@@ -22,6 +22,17 @@ Address: TypeAlias = tuple[Any, ...]
 _Key: TypeAlias = tuple[str, int]
 
 
+_PORT: Final = 9092
+
+
+def address_of(server: str) -> tuple[str, int]:
+    """Return host and port of a bootstrap server; the clients ignore a protocol before it."""
+    address = server.strip().rpartition("://")[2]
+    host, _, port = address.rpartition(":")
+    host, number = (host, int(port)) if host and port.isdigit() else (address, _PORT)
+    return host.strip("[]"), number  # of an address
+
+
 class Lookups:
     """The lookups of a process: those under way, and the last addresses of each host and port."""
 

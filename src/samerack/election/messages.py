@@ -7,13 +7,16 @@ answers each with a verdict.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterable
+from concurrent.futures import Future
 from ipaddress import ip_address
 from typing import Annotated, Final
 from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from samerack.cluster.names import LOOKUPS, Address, address_of
 from samerack.settings.all_settings import Settings
 
 PROTOCOL_TYPE: Final = "samerack"
@@ -27,6 +30,8 @@ _MAX_BYTES: Final = 1 << 20
 _Text = Annotated[str, Field(max_length=1000)]
 _Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 """The range of Kafka's generations; no message may set a term that no later election can exceed."""
+
+_LOOKUP_SECONDS: Final = 2.0
 
 _LEAD: Final = "lead "
 _OBSERVE: Final = "observe "
@@ -145,25 +150,26 @@ def of_this_host(bootstrap: str) -> tuple[str, ...]:
     """Return the addresses of this host, as brokers may see consumers on it, without loopback; there may be none.
 
     The address from which the first of the bootstrap servers would be reached comes first. Containers of one pod share
-    them.
+    them. What the name service does not answer within two seconds is left out: the agent's start must not wait for it.
     """
     found: list[str] = []
-    host, _, port = bootstrap.split(",", maxsplit=1)[0].strip().rpartition("://")[2].rpartition(":")
-    if port.isdigit():
-        for family, kind, protocol, _, address in _resolved(host.strip("[]"), int(port)):
-            try:
-                # a datagram socket learns its own address from the routes; nothing is sent
-                with socket.socket(family, kind, protocol) as probe:
-                    probe.connect(address)
-                    found.append(probe.getsockname()[0])
-            except OSError:
-                continue
-    found += [str(address[0]) for *_, address in _resolved(socket.gethostname(), 0)]
+    until = time.monotonic() + _LOOKUP_SECONDS
+    server, own = LOOKUPS.begin(*address_of(bootstrap.partition(",")[0])), LOOKUPS.begin(socket.gethostname(), 0)
+    for family, *_, address in _found(server, until):
+        try:
+            # a datagram socket learns its own address from the routes; nothing is sent
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect(address)
+                found.append(probe.getsockname()[0])
+        except OSError:
+            continue
+    found += [str(address[0]) for *_, address in _found(own, until)]
     return tuple(dict.fromkeys(address for address in found if identifies_host(address)))
 
 
-def _resolved(host: str, port: int) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+def _found(lookup: Future[list[Address]], until: float) -> list[Address]:
+    """Return the addresses that a lookup finds until then (monotonic seconds); none if it fails."""
     try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)  # type: ignore[return-value]  # of IPv6 longer
-    except OSError:
+        return lookup.result(max(0.0, until - time.monotonic()))
+    except (OSError, UnicodeError):  # a TimeoutError is an OSError
         return []

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+import time
+from concurrent.futures import Future
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.cluster.group import DescribedGroup
+from samerack.cluster.names import LOOKUPS, Address, Lookups
+from samerack.election import messages
 from samerack.election.member import (
     CANDIDATES,
     ROOM,
@@ -30,8 +38,10 @@ from samerack.election.messages import (
     encode,
     lead,
     observe,
+    of_this_host,
 )
 from tests.unit.election.described import agent, agents_group
+from tests.unit.waiting import LONGEST_SECONDS
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")
 
@@ -178,6 +188,36 @@ def test_what_is_advertised_has_bounds() -> None:
     assert decode_verdict(b"") is None
     assert decode_verdict(b'{"term": 99999999999, "agents": 1}') is None
     assert decode_verdict(b'{"term": 1, "agents": 1, "x": "' + b"x" * (1 << 20) + b'"}') is None
+
+
+@pytest.mark.parametrize("servers", ["8.8.8.8", "8.8.8.8:9092", "SASL_SSL://8.8.8.8,kafka-2:9093"])
+def test_the_host_has_the_address_from_which_it_reaches_brokers(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the server had no port, the agent advertised none on a machine whose name is that of a loopback address."""
+    asked = []
+
+    def begin(host: str, port: int) -> Future[list[Address]]:
+        asked.append((host, port))
+        return LOOKUPS.begin(host, port)
+
+    monkeypatch.setattr(messages, "LOOKUPS", SimpleNamespace(begin=begin))
+    assert of_this_host(servers) == of_this_host("8.8.8.8:9092")
+    assert asked == [("8.8.8.8", 9092), (socket.gethostname(), 0)] * 2
+
+
+def test_the_start_waits_for_no_name_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that gave no answer held the agent's start until the supervisor ended it, again and again."""
+    ended = threading.Event()
+
+    def look_up(*_: object, **_options: object) -> list[Address]:
+        ended.wait(LONGEST_SECONDS)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(messages, "LOOKUPS", Lookups())
+    begun = time.monotonic()
+    assert of_this_host("kafka-1:9092") == ()
+    assert time.monotonic() - begun < LONGEST_SECONDS / 4
+    ended.set()
 
 
 def test_few_are_sent_all_racks_and_many_read_them() -> None:
