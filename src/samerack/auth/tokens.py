@@ -24,6 +24,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from samerack.auth import identities
 from samerack.auth.clouds import aws, azure, google
+from samerack.auth.clouds.asking import valid
 from samerack.auth.identities import (
     AwsIdentity,
     AzureManagedIdentity,
@@ -93,7 +94,7 @@ def _read(content: bytes, where: str) -> Token:
         raise TokenError(
             f"{where}: its response lacks an access_token with an expiry; is it a token endpoint?"
         ) from None
-    return Token(text=text, seconds=seconds)
+    return valid(where, text, seconds)
 
 
 def _life(text: str) -> float:

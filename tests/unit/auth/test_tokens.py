@@ -84,11 +84,16 @@ def test_a_token_is_kept_while_it_is_fresh(endpoint: str, now: list[float]) -> N
     assert Endpoint.asked == [("agent:se%20cret%2F%25", "grant_type=client_credentials&scope=kafka")] * 2
 
 
+def until_then(end: int) -> str:
+    """A token that says when it ends, in seconds since 1970."""
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": end}).encode()).decode().rstrip("=")
+    return f"e30.{claims}.x"
+
+
 def test_a_token_may_say_itself_when_it_ends(endpoint: str) -> None:
     """Without expires_in the claim `exp` counts."""
-    claims = base64.urlsafe_b64encode(json.dumps({"exp": 4102444800}).encode()).decode().rstrip("=")
-    Endpoint.answers = [(200, {"access_token": f"e30.{claims}.x"})]
-    assert provider_at(endpoint).token() == f"e30.{claims}.x"
+    Endpoint.answers = [(200, {"access_token": until_then(4102444800)})]
+    assert provider_at(endpoint).token() == until_then(4102444800)
 
 
 def test_an_old_token_does_until_its_end(endpoint: str, now: list[float]) -> None:
@@ -113,6 +118,8 @@ def test_an_old_token_does_until_its_end(endpoint: str, now: list[float]) -> Non
             (200, {"access_token": "opaque"}),
             "its response lacks an access_token with an expiry; is it a token endpoint?",
         ),
+        ((200, {"access_token": "x", "expires_in": 0}), "returned a token that is empty or expired; check the clocks"),
+        ((200, {"access_token": until_then(1)}), "returned a token that is empty or expired; check the clocks"),
         ((200, []), "its response lacks an access_token with an expiry; is it a token endpoint?"),
     ],
 )

@@ -90,6 +90,15 @@ def bearer(who: str, answer: HttpAnswer) -> Token:
         text, seconds = str(found["access_token"]), float(found["expires_in"])
     except (KeyError, TypeError, ValueError):
         raise TokenError(f"{who} returned neither access_token nor expires_in; is the address right?") from None
+    return valid(who, text, seconds)
+
+
+def valid(who: str, text: str, seconds: float) -> Token:
+    """Return a token with its life, which is a day at most.
+
+    Raises:
+        TokenError: It is empty or expired.
+    """
     if not text or not seconds > 0:  # refuses NaN too
         raise TokenError(f"{who} returned a token that is empty or expired; check the clocks")
     return Token(text=text, seconds=min(seconds, _MAX_SECONDS))
