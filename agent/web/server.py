@@ -33,8 +33,6 @@ _UNIX_MODE: Final = 0o660
 """Programs of the agent's user and group may connect."""
 _DATE_SECONDS: Final = 1.0
 """How often the date in answers is renewed."""
-_TRUSTED_PROXIES: Final = "127.0.0.1,::1"
-"""Uvicorn's default, which the environment could change: only these may say on whose behalf they ask."""
 _LAST_SECONDS: Final = 1.0
 _CHECK_SECONDS: Final = 0.01
 Check = Callable[[], dict[str, str]]
@@ -172,7 +170,7 @@ class WebServer:
             log_config=None,
             access_log=False,
             lifespan="off",
-            forwarded_allow_ips=_TRUSTED_PROXIES,
+            proxy_headers=False,  # the peer is who connects, whatever a request says
         )
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
