@@ -29,7 +29,7 @@ from samerack.agent.settings_watch import SettingsWatch
 from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import RENEWS, MemberIdentity
 from samerack.agent.web import clusters as web_clusters
-from samerack.agent.web.server import WebServer, application
+from samerack.agent.web.server import WebServer, application, metrics_route
 from samerack.cluster.client import reception
 from samerack.common.fetching import with_port
 from samerack.common.patterns import EVERY
@@ -81,7 +81,8 @@ class Agent:
         (one,) = self.clusters.values()
         routes, cluster = one.routes(), one.parts.settings.cluster
         # commands with the same settings ask below the path of their cluster
-        below = [Mount(cluster_path(cluster), routes=routes)] if cluster else []
+        metrics = metrics_route(one.parts.metrics.exposition)
+        below = [Mount(cluster_path(cluster), routes=(*routes, metrics))] if cluster else []
         return application(
             one.parts.metrics.exposition,
             healthy=one.health.unhealthy,

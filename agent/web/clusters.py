@@ -188,7 +188,7 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
     def metrics_of(*shown: ShownCluster) -> Route:
         return metrics_route(ClusterMetrics({one.name: one.registry for one in shown}).exposition)
 
-    return application(
+    made = application(
         ClusterMetrics({one.name: one.registry for one in clusters}).exposition,
         healthy=lambda: wrong(lambda one: one.unhealthy),
         ready=unready,
@@ -201,3 +201,5 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
         ),
         hosts=hosts,
     )
+    made.state.of_several = True
+    return made

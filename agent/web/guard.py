@@ -1,8 +1,9 @@
 """Which requests may change anything over the agent's port, which host names they may use, and how bodies are limited.
 
-Only programs on this machine may make changes: the peer is a loopback address or at a Unix socket, the Host header
-names a loopback address (a page whose name was rebound to 127.0.0.1 sends another name), and there is no Origin header,
-which browsers add to requests of pages. Any client that reaches the port may read, with a known host name: otherwise a
+Only programs on this machine may make changes: the peer is 127.0.0.1, ::1 or at a Unix socket (meshes such as Istio
+connect from other loopback addresses for other machines), the Host header names a loopback address (a page whose name
+was rebound to 127.0.0.1 sends another name), there is no Origin header, which browsers add to requests of pages, and
+none that proxies add. Any client that reaches the port may read, with a known host name: otherwise a
 page whose own name was rebound to the agent's address could read it as its own origin. It may also open connections and
 send slowly: so bodies are read within limits of content type, number of bytes, time, and number at the same time.
 """
@@ -107,19 +108,25 @@ class BodyReader:
 _LOCAL: Final = "localhost"
 UNIX_PEER: Final = "unix"
 """The address of the peer of a Unix socket, which no peer of another kind of socket can have."""
+_HERE: Final = frozenset({UNIX_PEER, "127.0.0.1", "::1", "::ffff:127.0.0.1"})
+"""Peers on this machine; the last one is how a server on :: sees IPv4."""
+_OF_PROXIES: Final = ("x-forwarded-for", "forwarded", "via", "x-real-ip")
 _CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
 """Suffixes that cannot be registered: of Kubernetes services, and of this machine."""
 
 
 def refused_change(request: Request, cure: str) -> str:
     """Return why this request must not change anything, with a cure for users of other machines; empty if it may."""
-    if request.client is None or (request.client.host != UNIX_PEER and not _is_here(request.client.host)):
+    if request.client is None or request.client.host not in _HERE:
         return f"only programs on this machine may ask; {cure}"
     host = _host(request.headers.get("host", ""))
-    if host != _LOCAL and not _is_here(host):
+    address = _address(host)
+    if host != _LOCAL and (address is None or not address.is_loopback):
         return "host: expected localhost or a loopback address"
     if "origin" in request.headers:
         return "origin: requests from web pages are not allowed"
+    if proxied := next((name for name in _OF_PROXIES if name in request.headers), None):
+        return f"{proxied}: requests through a proxy are not allowed; {cure}"
     return ""
 
 
@@ -160,9 +167,3 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
         return ip_address(host.partition("%")[0])
     except ValueError:
         return None
-
-
-def _is_here(host: str) -> bool:
-    address = _address(host)
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # how a server on :: sees IPv4
-    return address is not None and (mapped or address).is_loopback

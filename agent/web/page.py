@@ -155,7 +155,9 @@ def rendered(template: str, request: Request, status: int = 200, **values: Any) 
     """Return a page, which loads itself again where the request says so."""
     seconds = _REFRESH_SECONDS if _refreshes(request) else 0
     cluster = request.scope.get("root_path", "").rpartition("/")[2]  # below it are the pages of one of several
-    text = environment().get_template(template).render(refresh_seconds=seconds, cluster=cluster, **values)
+    several = getattr(request.app.state, "of_several", False)
+    shown = {"refresh_seconds": seconds, "cluster": cluster, "of_several": several, **values}
+    text = environment().get_template(template).render(shown)
     return HTMLResponse(text, status_code=status, headers=_HEADERS)
 
 

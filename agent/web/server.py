@@ -33,8 +33,6 @@ _UNIX_MODE: Final = 0o660
 """Programs of the agent's user and group may connect."""
 _DATE_SECONDS: Final = 1.0
 """How often the date in answers is renewed."""
-_TRUSTED_PROXIES: Final = "127.0.0.1,::1"
-"""Uvicorn's default, which the environment could change: only these may say on whose behalf they ask."""
 _LAST_SECONDS: Final = 1.0
 _CHECK_SECONDS: Final = 0.01
 Check = Callable[[], dict[str, str]]
@@ -85,7 +83,10 @@ def metrics_route(exposition: Callable[[], bytes]) -> Route:
 
 
 class _Impatient(H11Protocol):
-    """Uvicorn's protocol, but closes a connection without a new request for a while, even if part of one arrived."""
+    """Uvicorn's protocol, but closes a connection without a new request for a while, even if part of one arrived.
+
+    What is closed waits for the client to read its answer, and is aborted if that takes as long again.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base's
         """Start the checks, and name the peer of a Unix socket, which has no address."""
@@ -93,16 +94,20 @@ class _Impatient(H11Protocol):
         if transport.get_extra_info("socket").family == socket.AF_UNIX:
             self.client = (UNIX_PEER, 0)
         self._last: object = None
+        self._ends = False
         self.loop.call_later(HEAD_SECONDS, self._check)
 
     def _check(self) -> None:
-        if self.transport.is_closing():
+        if self not in self.connections:  # it has ended
             return
-        # there is no cycle before the first request
-        if self.cycle is self._last and getattr(self.cycle, "response_complete", True):
+        if self._ends:
+            self.transport.abort()
+            return
+        # there is no cycle before the first request; one after an answer that nobody reads waits for that
+        is_idle = getattr(self.cycle, "response_complete", True) or self.flow.write_paused
+        if self.cycle is self._last and is_idle:
             self.transport.close()
-            return
-        self._last = self.cycle
+        self._last, self._ends = self.cycle, self.transport.is_closing()
         self.loop.call_later(HEAD_SECONDS, self._check)
 
 
@@ -172,7 +177,7 @@ class WebServer:
             log_config=None,
             access_log=False,
             lifespan="off",
-            forwarded_allow_ips=_TRUSTED_PROXIES,
+            proxy_headers=False,  # the peer is who connects, whatever a request says
         )
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)

@@ -171,7 +171,7 @@ _USUAL_OF_A_GROUP: Final = "lag"
 MEMBERS: Final[Mapping[str, SortedColumn[MemberLag]]] = {
     "member": SortedColumn(title="Member", order=lambda one: (one.client_id, one.member_id)),
     "rack": SortedColumn(title="Rack", order=lambda one: (one.rack or "",)),
-    "partitions": SortedColumn(title="Partitions", order=lambda one: (-one.partitions,), number=True),
+    "partitions": SortedColumn(title="Partitions", order=lambda one: largest_first(one.partitions), number=True),
     "reads": SortedColumn(title="Reads", order=lambda one: largest_first(one.bytes_per_second), number=True),
     "lag": SortedColumn(
         title="records not read yet",

@@ -126,7 +126,7 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
     if answer is not None:
         decoded = findings.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
-            if not decoded.brokers and not decoded.findings:  # which would look like a sound cluster
+            if not decoded.brokers:  # which would look like a sound cluster, whatever else the agent lacks
                 raise _unmeasured(where)
             return decoded, _origin(where)
     with _measuring(where, window, asked=not measure) as measuring:

@@ -170,8 +170,9 @@ def _bill_table(report: Report, *, width: int) -> Table:
     if width >= USUAL:
         table.add_column("decided by")
     for part in report.bill_parts:
-        cells = (part.name, words.rate(part.bytes_per_second), words.money(part.dollars_per_month), part.decided_by)
-        table.add_row(*cells[: len(table.columns)])
+        figures = (words.rate(part.bytes_per_second), words.money(part.dollars_per_month))
+        bounds = (words.at_least(one, is_lower_bound=part.is_lower_bound) for one in figures)
+        table.add_row(*(part.name, *bounds, part.decided_by)[: len(table.columns)])
     return table
 
 

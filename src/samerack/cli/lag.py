@@ -119,7 +119,7 @@ def members_table(group: GroupLag, *, width: int) -> Table:
 
 def _sums(rows: Sequence[ReaderLag]) -> tuple[Column, ...]:
     return (
-        Column(title="partitions", cells=[str(one.partitions) for one in rows], number=True),
+        Column(title="partitions", cells=[words.count(one.partitions) for one in rows], number=True),
         Column(title="reads", cells=[words.rate(one.bytes_per_second) for one in rows], number=True, from_width=USUAL),
         Column(
             title="lag", cells=[words.count(one.lag_records, one.lag_unknown_partitions) for one in rows], number=True

@@ -90,12 +90,16 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillPart:
-    """One part: whose bytes cross racks, how many, their cost (None where not known), and what decides that."""
+    """One part: whose bytes cross racks, how many, their cost (None where not known), and what decides that.
+
+    `is_lower_bound`: of more bytes it is not known whether they cross racks.
+    """
 
     name: str
     bytes_per_second: float | None
     dollars_per_month: float | None
     decided_by: str
+    is_lower_bound: bool
 
 
 def bill(found: Replication, prices: PriceTable, *, random_share: float | None) -> Bill:
@@ -165,17 +169,30 @@ def _per_month(crossing: int, found: Replication, prices: PriceTable) -> float:
 def parts_of(bill: Bill) -> tuple[BillPart, ...]:
     """Return replication, and producers in three cases, as rows for the page and the terminal."""
     replication, producers = bill.replication, bill.producers
+    copied = bill.unknown_partitions or (replication is not None and replication.unknown_bytes)
+    sent = bill.unknown_partitions or (producers is not None and producers.unknown_bytes)
 
-    def part(name: str, of: Crossing | ReplicationCost | None, decided_by: str) -> BillPart:
+    def part(name: str, of: Crossing | ReplicationCost | None, decided_by: str, unknown: int = 0) -> BillPart:
         crossing, dollars = (of.cross_rack_bytes, of.dollars_per_month) if of is not None else (None, None)
         rate = crossing / bill.window_seconds if crossing is not None and bill.window_seconds > 0 else None
-        return BillPart(name=name, bytes_per_second=rate, dollars_per_month=dollars, decided_by=decided_by)
+        return BillPart(
+            name=name,
+            bytes_per_second=rate,
+            dollars_per_month=dollars,
+            decided_by=decided_by,
+            is_lower_bound=bool(unknown),
+        )
 
     return (
-        part("replication", replication, "replicas in other racks"),
+        part("replication", replication, "replicas in other racks", copied),
         part("producers, least", producers.least if producers else None, "if each is in its leader's rack"),
-        part("producers, random", producers.random if producers else None, "if they are spread evenly over all racks"),
-        part("producers, most", producers.most if producers else None, "if none is in its leader's rack"),
+        part(
+            "producers, random",
+            producers.random if producers else None,
+            "if they are spread evenly over all racks",
+            sent,
+        ),
+        part("producers, most", producers.most if producers else None, "if none is in its leader's rack", sent),
     )
 
 

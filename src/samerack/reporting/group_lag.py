@@ -47,10 +47,13 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderLag(Lag):
-    """A member, or those of one rack, with the wire bytes per second read; the lag is 0 without partitions."""
+    """A member, or those of one rack, with the wire bytes per second read; the lag is 0 without partitions.
+
+    All is None while the members do not show what they own, and no partition is known to be theirs.
+    """
 
     rack: str | None
-    partitions: int
+    partitions: int | None
     bytes_per_second: float | None
 
 
@@ -132,7 +135,8 @@ def largest_first(value: float | None, unknown: int = 0) -> tuple[bool, float]:
 def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
     """Return the lag of a measured group."""
     by_id, owned = {member.id: member for member in group.members}, group.owned_by_member()
-    members = tuple(_of_member(member, owned[member.id], group) for member in group.members)
+    shows = group.owned_known and group.kind not in UNPLANNED_KINDS
+    members = tuple(_of_member(member, owned[member.id], group, shows_owned=shows) for member in group.members)
     racks = sorted({member.rack for member in members}, key=lambda rack: (rack is None, rack))
     return GroupLag(
         bootstrap=bootstrap,
@@ -140,13 +144,15 @@ def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
         state=group.state,
         **asdict(lag_of_group(group)),
         topics={topic: lag_of_topic(group, topic) for topic in group.lag},
-        racks=tuple(_of_rack([one for one in members if one.rack == rack], owned) for rack in racks),
+        racks=tuple(_of_rack([one for one in members if one.rack == rack], owned, shows_owned=shows) for rack in racks),
         members=members,
         partitions=tuple(_of_partition(one, by_id.get(one.member or "")) for one in group.partitions),
     )
 
 
-def _of_readers(rack: str | None, owned: Sequence[PartitionTraffic]) -> ReaderLag:
+def _of_readers(rack: str | None, owned: Sequence[PartitionTraffic], *, shows_owned: bool) -> ReaderLag:
+    if not owned and not shows_owned:
+        return ReaderLag(rack=rack, partitions=None, bytes_per_second=None)
     lag = _lag(
         lag_of_all(one.lag_records for one in owned) if owned else LowerBound(value=0),
         oldest_of_all(one.lag_seconds for one in owned) if owned else LowerBound(value=0.0),
@@ -161,21 +167,25 @@ def _of_readers(rack: str | None, owned: Sequence[PartitionTraffic]) -> ReaderLa
     )
 
 
-def _of_member(member: ObservedMember, owned: Sequence[PartitionTraffic], group: GroupTraffic) -> MemberLag:
-    reads = _of_readers(member.rack.rack, owned)
-    shows_owned = group.owned_known and group.kind not in UNPLANNED_KINDS
+def _of_member(
+    member: ObservedMember, owned: Sequence[PartitionTraffic], group: GroupTraffic, *, shows_owned: bool
+) -> MemberLag:
+    reads = _of_readers(member.rack.rack, owned, shows_owned=shows_owned)
     pace = _in_words(group.paces.get(member.id), reads) if shows_owned else None
     return MemberLag(member_id=member.id, client_id=member.client_id, pace=pace, **asdict(reads))
 
 
-def _of_rack(members: Sequence[MemberLag], owned: Mapping[str, Sequence[PartitionTraffic]]) -> RackLag:
+def _of_rack(
+    members: Sequence[MemberLag], owned: Mapping[str, Sequence[PartitionTraffic]], *, shows_owned: bool
+) -> RackLag:
+    theirs = [one for member in members for one in owned[member.member_id]]
     paces = [one.pace for one in members]
     unknown = paces.count(None)
     return RackLag(
         members=len(members),
         members_behind=None if unknown == len(paces) else paces.count("falls behind"),
         members_unknown=unknown,
-        **asdict(_of_readers(members[0].rack, [one for member in members for one in owned[member.member_id]])),
+        **asdict(_of_readers(members[0].rack, theirs, shows_owned=shows_owned)),
     )
 
 

@@ -101,22 +101,28 @@ class MoneyCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all families from one report."""
         report = self._reports.report()
-        yield self._cross_rack_dollars({group.group for group in report.groups})
         with self._lock:
             groups = self._groups.seen({group.group: group.wire_bytes or 0 for group in report.groups})
-        yield self._own_dollars(groups)
+        crossing = self._crossing()
+        known = self._flows.series(crossing, lambda labels: labels[0] not in groups)
+        yield self._cross_rack_dollars(known)
+        # nothing could be taken off what a group would have cost for what it cost in a common series
+        parted = {labels[0] for labels in crossing.keys() - known.keys()}
+        yield self._own_dollars({group for group, has in groups.items() if has and group not in parted})
         yield _own_shares(report, groups)
         yield _prices(report)
         yield self._brokers()
         yield self._findings()
 
-    def _cross_rack_dollars(self, there: Collection[str]) -> Metric:
+    def _crossing(self) -> dict[_Labels, tuple[float]]:
+        """Return the bytes that crossed racks."""
         sums: dict[_Labels, float] = defaultdict(float)
         for key, volume in self._reports.board.totals().items():
             if key.cross_rack:
                 sums[key.group, key.topic, key.client_rack, key.replica_rack] += volume.wire_bytes
-        counted = {labels: (wire_bytes,) for labels, wire_bytes in sums.items()}
-        known = self._flows.series(counted, lambda labels: labels[0] not in there)
+        return {labels: (wire_bytes,) for labels, wire_bytes in sums.items()}
+
+    def _cross_rack_dollars(self, known: Mapping[_Labels, tuple[float, ...]]) -> Metric:
         return counter(
             "samerack_cross_rack_dollars",
             "Dollars for bytes that crossed racks.",
@@ -124,12 +130,12 @@ class MoneyCollector(Collector):
             ((labels, self._reports.prices.dollars(wire_bytes)) for labels, (wire_bytes,) in sorted(known.items())),
         )
 
-    def _own_dollars(self, groups: Mapping[str, bool]) -> Metric:
+    def _own_dollars(self, groups: Collection[str]) -> Metric:
         return counter(
             "samerack_own_assignor_dollars",
             "Dollars that the same bytes would have cost with the group's own assignor.",
             ("group",),
-            (((group,), dollars) for group, dollars in sorted(self._ledger.dollars().items()) if groups.get(group)),
+            (((group,), dollars) for group, dollars in sorted(self._ledger.dollars().items()) if group in groups),
         )
 
     def _brokers(self) -> Metric:

@@ -298,6 +298,7 @@ class Report:
             bytes_per_second=self.cross_rack_bytes_per_second,
             dollars_per_month=self.totals.dollars_per_month,
             decided_by="assignments: what samerack moves",
+            is_lower_bound=self.totals.is_lower_bound,
         )
         return consumers, *parts_of(self.bill)
 

@@ -12,6 +12,7 @@ import threading
 from collections import Counter as Count
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from operator import add, sub
 from typing import Final, Generic, Self, TypeAlias, TypeVar
 
@@ -161,9 +162,9 @@ class TrafficCollector(Collector):
         """Prepare; `mine` says whether this agent exports a group: the totals of others are empty anyway."""
         self._board = board
         self._mine = mine
-        self._max_topics = limits.topics
         self._flows: BoundedCounters[FlowKey] = BoundedCounters(limits.flows, _other)
         self._groups: Places[str] = Places(limits.groups)
+        self._topics: Places[_Topic] = Places(limits.topics)
         self._lock = threading.Lock()
 
     def describe(self) -> Iterable[Metric]:
@@ -180,6 +181,13 @@ class TrafficCollector(Collector):
         mine = [group for group in snapshot.groups if self._mine(group.group)]
         with self._lock:
             places = self._groups.seen({group.group: group.bytes_per_second or 0.0 for group in mine})
+            topics = self._topics.seen(
+                {
+                    (group.group, topic): inf if lag.value is None else lag.value
+                    for group in mine
+                    for topic, lag in group.lag.items()
+                }
+            )
         groups = [group for group in mine if places[group.group]]
         yield _share(
             "samerack_cross_rack_ratio",
@@ -201,10 +209,10 @@ class TrafficCollector(Collector):
             "1 - 1/R with R racks of brokers: the share without regard to racks.",
             ((group, group.shares.random) for group in groups),
         )
-        records = self._by_topic(((group.group, group.lag) for group in mine), lag_by_key)
+        records = lag_by_key(_by_topic(((group.group, group.lag) for group in mine), topics))
         yield _lag("samerack_lag_records", "Records of a topic that the group has not read yet, at least.", records)
         yield _unknown("samerack_lag_unknown_partitions", "Partitions that samerack_lag_records lacks.", records)
-        ages = self._by_topic(((group.group, group.lag_seconds) for group in mine), oldest_by_key)
+        ages = oldest_by_key(_by_topic(((group.group, group.lag_seconds) for group in mine), topics))
         yield _lag(
             "samerack_lag_seconds", "Age of a topic's oldest record that the group has not read yet, at least.", ages
         )
@@ -230,19 +238,6 @@ class TrafficCollector(Collector):
             (((family.value,), refused[family]) for family in Family),
         )
 
-    def _by_topic(
-        self,
-        groups: Iterable[tuple[str, Mapping[str, LowerBound[Number]]]],
-        together: Callable[[Iterable[tuple[_Topic, LowerBound[Number]]]], Mapping[_Topic, LowerBound[Number]]],
-    ) -> Mapping[_Topic, LowerBound[Number]]:
-        """Return the lag of each topic of a group, beyond the bound that of all further ones."""
-        lags = ((group, topic, lag) for group, topics in groups for topic, lag in topics.items())
-        named = (
-            ((group, topic) if number < self._max_topics else (OTHER, OTHER), lag)
-            for number, (group, topic, lag) in enumerate(lags)
-        )
-        return together(named)
-
     def _consumed(self, totals: Totals, there: Collection[str]) -> Iterator[Metric]:
         counted = {key: (float(volume.wire_bytes), float(volume.records)) for key, volume in totals.items()}
         series = self._flows.series(counted, lambda key: key.group not in there)
@@ -251,6 +246,15 @@ class TrafficCollector(Collector):
         counts = ((labels[key], count) for key, (_, count) in series.items())
         yield counter("samerack_consumed_bytes", "Bytes on the wire that consumers read.", _FLOW_LABELS, sizes)
         yield counter("samerack_consumed_records", "Records that consumers read, by offsets.", _FLOW_LABELS, counts)
+
+
+def _by_topic(
+    groups: Iterable[tuple[str, Mapping[str, LowerBound[Number]]]], places: Mapping[_Topic, bool]
+) -> Iterator[tuple[_Topic, LowerBound[Number]]]:
+    """Yield the lag of each topic of a group, under a common key that of those without a place."""
+    for group, topics in groups:
+        for topic, lag in topics.items():
+            yield (group, topic) if places.get((group, topic)) else (OTHER, OTHER), lag
 
 
 def _other(key: FlowKey) -> FlowKey:

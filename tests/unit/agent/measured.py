@@ -209,6 +209,7 @@ def reports(
     events: EventLog | None = None,
     history: TrafficHistory | None = None,
     prices: PriceTable | None = None,
+    more_gaps: tuple[Gap, ...] = (),
 ) -> ReportService:
     """A report service that shows this snapshot."""
     board = TrafficBoard()
@@ -222,6 +223,7 @@ def reports(
         prices=prices or shipped("aws"),
         leading=LeadingSettings(),
         bootstrap="kafka.example:9092",
+        more_gaps=lambda: more_gaps,
     )
 
 

@@ -17,7 +17,7 @@ from samerack.cli.asking import Measuring
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.reporting import report
-from samerack.reporting.bill import bill, missing
+from samerack.reporting.bill import bill, missing, parts_of
 from samerack.reporting.costs import report as report_of
 from samerack.reporting.money_metrics import BillCollector, Ledger
 from samerack.reporting.report import PairCost
@@ -80,6 +80,28 @@ def test_what_crosses_at_random_is_unknown_while_a_broker_has_no_rack() -> None:
     assert (producers.least is None, producers.random, producers.most is None) == (False, None, False)
 
 
+@pytest.mark.parametrize(
+    ("unknown_partitions", "carried", "produced", "bounds"),
+    [
+        (0, {(A, B): 5.0}, {A: 5.0}, [False, False, False, False]),
+        (1, {(A, B): 5.0}, {A: 5.0}, [True, False, True, True]),
+        (0, {(A, B): 5.0, (A, ""): 1.0}, {A: 5.0}, [True, False, False, False]),
+        (0, {(A, B): 5.0}, {A: 5.0, "": 1.0}, [False, False, True, True]),
+    ],
+)
+def test_a_part_of_which_something_is_not_known_is_a_lower_bound(
+    unknown_partitions: int, carried: dict[tuple[str, str], float], produced: dict[str, float], bounds: list[bool]
+) -> None:
+    """The least that producers send across racks is 0 in any case."""
+    found = Replication(
+        seconds=60.0,
+        copied=Copied(carried=carried, produced=produced),
+        partitions=3,
+        unknown_partitions=unknown_partitions,
+    )
+    assert [part.is_lower_bound for part in parts_of(bill(found, PRICES, random_share=0.5))] == bounds
+
+
 def test_a_cluster_at_rest_costs_nothing() -> None:
     """Nothing was appended in a measured window: that is 0, and no unknown."""
     made = bill(Replication(seconds=60.0, partitions=3), PRICES, random_share=0.5)
@@ -134,8 +156,9 @@ def test_all_places_have_the_same_figures() -> None:
         text = ask(port, "/")[1]
     for part in rows.values():
         row = text[text.index(f'<th scope="row">{part.name}</th>') :].partition("</tr>")[0]
-        assert words.money(part.dollars_per_month) in row
-        assert words.rate(part.bytes_per_second) in row
+        bound = "at least " if part.is_lower_bound else ""
+        assert f">{bound}{words.money(part.dollars_per_month)}<" in row
+        assert f">{bound}{words.rate(part.bytes_per_second)}<" in row
     assert "7 of 120 partitions" in text
     registry = CollectorRegistry()
     registry.register(BillCollector(shown, limits=SeriesLimits.of(1000)))

@@ -139,5 +139,8 @@ def test_an_agent_of_one_of_several_clusters_answers_commands_of_the_same_settin
         report, origin = asking.figures(where, window=1, measure=False, bill=False)
         assert (report.bootstrap, origin) == ("east:9092", f"measured by the agent at {where.url}")
         assert ask(one, "/")[0] == ask(one, "/v1/traffic")[0] == 200
+        page = ask(one, "/clusters/east/")[1]
+        assert "All clusters" not in page, "there is no such page"
+        assert ask(one, "/clusters/east/metrics")[0] == 200, "its page has a link to them"
     finally:
         one.web.stop()

@@ -132,7 +132,10 @@ def test_every_total_is_the_same_to_the_cent(shown: Shown) -> None:
     guess = words.monthly(totals["guessed_dollars_per_month"], guessed=True)
     avoidable = words.money(totals["avoidable_dollars_per_month"])
     assert f"at least {across} a month across racks, {avoidable} of it avoidable" in page
-    assert f"consumers {words.rate(report['totals']['cross_rack_bytes'] / WINDOW_SECONDS)} {across} " in page
+    rate = f"at least {words.rate(report['totals']['cross_rack_bytes'] / WINDOW_SECONDS)}"
+    assert f"across racks {rate} share" in page
+    for place in (page, shown.command("cost")):
+        assert f"consumers {rate} at least {across} " in place
     assert f"read where a rack is unknown {words.rate(totals['unknown_bytes'] / WINDOW_SECONDS)}, {guess}" in page
     spent = shown.metrics()["samerack_cross_rack_dollars_total"]
     assert sum(spent.values()) * per_month == pytest.approx(totals["dollars_per_month"], abs=CENT)
@@ -153,7 +156,7 @@ def test_an_amount_beside_something_unknown_is_a_lower_bound_everywhere(shown: S
     (one,) = shown.json("/v1/traffic")["groups"]
     least = f"at least {words.money(one['dollars_per_month'])}"
     index, page, cost = shown.page(), shown.page("/group?name=orders"), shown.command("cost", "orders")
-    assert index.count(least) == 2, "headline and row of the group"
+    assert index.count(least) == 3, "headline, bill and row of the group"
     assert page.count(least) == 2, "headline and row of the topic"
     assert cost.count(least) == 2, "sentence and row of the topic"
     assert "at least 1 MB" in page

@@ -181,6 +181,12 @@ def _request(peer: str, **headers: str) -> Request:
         (_request("10.0.0.7", host="localhost"), "only programs on this machine may ask; do it there"),
         (_request("127.0.0.1", host="attacker.example"), "host: expected"),
         (_request("127.0.0.1", host="localhost", origin="http://localhost"), "origin: requests from web pages"),
+        (_request("unix", host="localhost"), ""),
+        (_request("127.0.0.6", host="localhost"), "only programs on this machine may ask"),
+        *(
+            (_request("127.0.0.1", host="127.0.0.1:9464", **{name: "192.0.2.7"}), f"{name}: requests through a proxy")
+            for name in ("x-forwarded-for", "x-real-ip", "forwarded", "via")
+        ),
     ],
 )
 def test_changes_are_for_programs_on_this_machine(request_: Request, refused: str) -> None:

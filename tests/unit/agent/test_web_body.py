@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from threading import Event
 from typing import Any, Final
 from urllib.request import urlopen
 
@@ -25,7 +26,7 @@ from samerack.traffic.snapshot import ObservedMember
 from tests.unit.agent.serving import running, served
 from tests.unit.agent.test_web_requests import Leader
 from tests.unit.traffic.test_exact import member
-from tests.unit.waiting import LONGEST_SECONDS
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 _AT_ONCE: Final = 4
 _SLOW: Final = 129
@@ -119,6 +120,27 @@ def test_a_connection_without_a_request_is_closed(begun: bytes, monkeypatch: pyt
         with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=LONGEST_SECONDS) as healthy:
             assert healthy.status == 200
     assert received == b""
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_a_connection_whose_answers_are_not_read_is_closed(requests: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing alone waits for ever for a client that takes nothing; a second request waits for the first answer."""
+    monkeypatch.setattr(web, "HEAD_SECONDS", 0.3)
+    asked = Event()
+
+    def large(_: Request) -> Response:
+        asked.set()
+        return Response(b"x" * (64 << 20))
+
+    server = web.WebServer(Starlette(routes=[Route("/", large)]), host="127.0.0.1", port=0)
+    server.start()
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * requests)
+        assert asked.wait(LONGEST_SECONDS)
+        assert until(lambda: not server._server.server_state.connections)
+    server.stop()
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(small: int) -> None:

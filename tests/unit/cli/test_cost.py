@@ -20,7 +20,7 @@ from samerack.common import words
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
 from samerack.settings.all_settings import Settings
-from samerack.traffic.snapshot import BlindSpot
+from samerack.traffic.snapshot import BlindSpot, Gap
 from tests.unit.agent import serving
 from tests.unit.agent.measured import busy, reports, snapshot
 
@@ -280,9 +280,10 @@ def test_a_sound_verdict_is_exit_code_0_and_none_is_no_all_clear() -> None:
 
 
 @pytest.mark.parametrize("command", [("verify",), ("cost",), ("cost", "orders")])
-def test_an_agent_that_measures_nothing_says_so(command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("gaps", [(), (Gap(what="leading", where="orders", refused=True, reason="", consequence=""),)])
+def test_an_agent_that_measures_nothing_says_so(command: tuple[str, ...], gaps: tuple[Gap, ...]) -> None:
     """One that has just started, or stands by, said that there is no group, and showed a table without rows."""
-    with served(reports()) as port:
+    with served(reports(more_gaps=gaps)) as port:
         code, out, err = run(port, *command)
     assert out == ""
     assert code == (3 if command == ("verify",) else 1)

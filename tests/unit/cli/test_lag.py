@@ -144,6 +144,11 @@ def test_members_that_do_not_show_what_they_own_have_no_pace() -> None:
             (None, 1),
             (None, 1),
         ]
+        none = group_lag(replace(taken, partitions=tuple(replace(one, member="") for one in taken.partitions)))
+        assert from_json(to_json(none)) == none
+        for one in (*none.members, *none.racks):
+            assert (one.partitions, one.bytes_per_second, one.lag_records, one.lag_seconds) == (None,) * 4
+        assert [row[3:] for row in cells_of(members_table(none, width=160), 160, figure="lag")[1:]] == [["-"] * 4] * 6
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])

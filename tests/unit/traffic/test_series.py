@@ -86,6 +86,28 @@ def test_no_counter_goes_down(steps: list[dict[str, int]]) -> None:
         assert sum(own.values()) + common >= sum(values.values())
 
 
+def test_a_group_with_flows_in_the_common_series_shows_no_saving() -> None:
+    """What it would have cost, less only a part of what it cost, would be too large a saving."""
+    shown = reports()
+    ledger = Ledger(shown.prices, roles=dict, own_share=lambda _group: 0.5)
+    shown.board.listen(ledger.take)
+    collector = MoneyCollector(shown, ledger, limits=SeriesLimits(flows=1, topics=1, groups=9, pairs=1))
+    orders = group("orders", flows=[flow(A, B, 9000)])
+    bills = group("bills", flows=[flow(A, B, 1000)])
+    near = group("near", flows=[flow(A, A, 1000)])
+    for groups, owns in (((orders, bills, near), {"orders", "near"}), ((bills, near), {"bills", "near"})):
+        publish(shown.board, replace(snapshot(*groups), window_end=0.0))
+        found = {
+            family.name: {one.labels["group"] for one in family.samples}
+            for family in collector.collect()
+            if family.name.endswith("_dollars")
+        }
+        assert found == {
+            "samerack_cross_rack_dollars": owns - {"near"} | {OTHER},
+            "samerack_own_assignor_dollars": owns,
+        }
+
+
 def _week(groups: int, *, at_once: int) -> Iterator[tuple[float, range]]:
     """The groups that there are at each poll: each lives for two polls, and one of them always."""
     for number in range(0, groups, at_once):

@@ -210,11 +210,11 @@ def _by_topic(name: str, max_topics: int) -> dict[str, float]:
     [
         ("lag_records", 10, {"t": 3, "u": 4, "v": 5, "w": 11_000_000}),
         ("lag_unknown_partitions", 10, {"t": 0, "u": 0, "v": 0, "w": 1, "x": 3}),
-        ("lag_records", 2, {"t": 3, "u": 4, "(other)": 11_000_005}),
-        ("lag_unknown_partitions", 2, {"t": 0, "u": 0, "(other)": 4}),
+        ("lag_records", 2, {"w": 11_000_000, "(other)": 12}),
+        ("lag_unknown_partitions", 2, {"w": 1, "x": 3, "(other)": 0}),
         ("lag_seconds", 10, {"t": 30.0, "u": 4.5, "v": 60.0, "w": 1.0}),
         ("lag_seconds_unknown_partitions", 10, {"t": 0, "u": 0, "v": 0, "w": 2, "x": 4}),
-        ("lag_seconds", 3, {"t": 30.0, "u": 4.5, "v": 60.0, "(other)": 1.0}),
+        ("lag_seconds", 3, {"v": 60.0, "w": 1.0, "(other)": 30.0}),
         ("lag_seconds", 0, {"(other)": 60.0}),
         ("lag_seconds_unknown_partitions", 0, {"(other)": 6}),
     ],
@@ -222,6 +222,27 @@ def _by_topic(name: str, max_topics: int) -> dict[str, float]:
 def test_lag_has_what_is_known_and_beside_it_what_is_not(name: str, most: int, found: dict[str, float]) -> None:
     """A partition that is not known hides no other; topics beyond the bound have their sum, or largest age."""
     assert _by_topic(f"samerack_{name}", most) == found
+
+
+def test_a_group_that_comes_first_by_name_takes_no_place_of_another() -> None:
+    """A topic of a group keeps its series of lag until it goes, whichever groups come."""
+    board = TrafficBoard()
+    collector = TrafficCollector(board, limits=SeriesLimits(flows=1, topics=1, groups=1, pairs=1))
+    orders, audit = (
+        GroupTraffic(
+            group=name, kind="classic", state="Stable", lag={"t": _least(lag)}, lag_seconds={"t": _least(lag / 2)}
+        )
+        for name, lag in (("orders", 8), ("audit", 80))
+    )
+    for groups, shown in (
+        ((orders,), {("orders", 8.0, 4.0)}),
+        ((audit, orders), {("orders", 8.0, 4.0), (OTHER, 80.0, 40.0)}),
+        ((audit,), {("audit", 80.0, 40.0)}),
+    ):
+        board.publish(TrafficSnapshot(groups=groups, cycle=1), [])
+        found = {family.name: family.samples for family in collector.collect()}
+        records, ages = found["samerack_lag_records"], found["samerack_lag_seconds"]
+        assert {(one.labels["group"], one.value, age.value) for one, age in zip(records, ages, strict=True)} == shown
 
 
 def test_metrics_show_one_publication() -> None:
