@@ -15,8 +15,7 @@ What `samerack pipeline stream` keeps in `pipeline.tables`, in Delta: read them 
 columns without a type are strings.
 """
 _ABOUT: Final = {
-    "traffic_by_minute": "Rows for each cluster, group, topic, pair of racks, method, `counted_by` and minute, to be\n"
-    "added up: each batch of the stream appends the sums of its own samples.\n"
+    "traffic_by_minute": "A row for each sample, to be added up by cluster, group, topic, pair of racks, and minute.\n"
     "Agents without a common election have rows each: take one `counted_by` for each group and minute.",
     "traffic_by_day": "One row for each cluster, group, topic, pair of racks and day, each byte once, as maintenance\n"
     "has added it up; of days that have changed since then, reports read the minutes.",

@@ -48,7 +48,7 @@ def tables(spark: SparkSession, samples: Iterable[bytes], states: Iterable[bytes
     """The tables that the stream makes of records: rows without their history, as tables on disk are."""
     records = parsing.parsed(raw(spark, samples=list(samples), states=list(states)), SETTINGS).persist()
     found = Tables(
-        traffic=parsing.by_minute(records).localCheckpoint(),
+        traffic=parsing.traffic(records).localCheckpoint(),
         states=parsing.states(records).localCheckpoint(),
         quarantine=quarantined(records).localCheckpoint(),
     )

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.pipeline import tables
-from samerack.pipeline.parsing import BAD, SAMPLE, STATE, by_minute, digest, parsed, quarantined, states
+from samerack.pipeline.parsing import BAD, SAMPLE, STATE, digest, parsed, quarantined, states, traffic
 from samerack.pipeline.schema import BAD_A_DAY, KEPT_BYTES, QUARANTINE
 from samerack.settings.pipeline import PipelineSettings
 
@@ -29,7 +29,7 @@ def write(records: DataFrame, settings: PipelineSettings, *, writer: str, number
     spark = records.sparkSession
     with tables.transaction(spark, writer=writer, number=number, late_days=settings.late_days):
         if SAMPLE in counts:
-            tables.append(_in_files(by_minute(records), counts[SAMPLE], SAMPLE), settings, "traffic_by_minute")
+            tables.append(_in_files(traffic(records), counts[SAMPLE], SAMPLE), settings, "traffic_by_minute")
         if STATE in counts:
             tables.append(_in_files(states(records), counts[STATE], STATE), settings, "group_states")
         if BAD in counts:

@@ -12,9 +12,11 @@ docs/pipeline.md lists them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import chain
+from string import ascii_letters, digits
 from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -34,7 +36,6 @@ from samerack.pipeline.schema import (
     TOPICS,
     TRAFFIC_SAMPLE,
     shape,
-    total,
 )
 from samerack.settings.pipeline import PipelineSettings
 
@@ -75,27 +76,37 @@ _LONGEST_WINDOW_MS: Final = 3_600_000
 _FUTURE_MS: Final = 300_000
 """Clocks of hosts that are synchronised differ by less than a second."""
 _NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
-_TOPIC: Final = "[a-zA-Z0-9._-]{1,249}"
+_LONGEST_TOPIC: Final = 249
+_TOPIC: Final = rf"[a-zA-Z0-9._-]{{1,{_LONGEST_TOPIC}}}"
 """Topic names that Kafka accepts (org.apache.kafka.common.internals.Topic)."""
-_PLAIN_TEXT: Final = r'[^\x00-\x1f"\\\x7f-\x9f\u2028\u2029\ufffd]'
-"""A character that a name may have and that means nothing in JSON; Java reads U+FFFD where bytes are no UTF-8."""
+
+
+def _any_of(characters: str) -> str:
+    """Return a pattern of one of these: Java finds a single ASCII character in a table, but tries range after range."""
+    return f"[{re.escape(characters)}]"
+
+
+_PLAIN_TEXT: Final = _any_of(
+    "".join(chr(code) for code in range(0x20, 0x7F)).translate({ord(one): None for one in '"\\'})
+)
+"""Characters that a name may have and that mean nothing in JSON; those beyond ASCII are left to the rules."""
 _PLAIN: Final = {
     "schema": str(SCHEMA),
-    "id": rf'"{_PLAIN_TEXT}{{1,{_LONGEST_ID}}}"',
-    "topic": rf'"{_TOPIC}"',
+    "id": f'"{_PLAIN_TEXT}+"',
+    "topic": f'"{_any_of(ascii_letters + digits + "._-")}+"',
     "method": f'"(?:{"|".join(_METHODS)})"',
 }
 _PLAIN_SAMPLE: Final = (
     r"\A\{"
     + ",".join(
         f'"{field.name}":'
-        + _PLAIN.get(field.name, f'"{_PLAIN_TEXT}*"' if field.dataType == TEXT else "(?:0|[1-9][0-9]{0,17})")
+        + _PLAIN.get(field.name, f'"{_PLAIN_TEXT}*"' if field.dataType == TEXT else f"{_any_of(digits)}+")
         for field in TRAFFIC_SAMPLE
     )
     + r"\}\z"
 )
-"""A sample as agents write it: each field once, with its type, and nothing else. If it is not longer than a name may
-be, only its numbers can be wrong, so that it needs no second parser and few rules."""
+"""A sample as agents write it: each field once, with its type, and nothing else. If Spark reads it and no text is too
+long, only its numbers can be wrong, so that it needs no second parser and few rules."""
 _AFTER: Final = "text after the JSON object"
 _WRONG_TYPE: Final = "missing, or of the wrong type"
 _HALF_CHARACTER: Final = r"(?i)\\ud[89ab]..(?!\\ud[c-f])|(?<!\\ud[89ab]..)\\ud[c-f]"
@@ -180,11 +191,11 @@ def once(records: DataFrame) -> DataFrame:
     return records.withWatermark("seen", _REPEATS).dropDuplicatesWithinWatermark(["key"])
 
 
-def by_minute(records: DataFrame) -> DataFrame:
-    """Return the samples among parsed records, summed by minute: rows of `traffic_by_minute`."""
-    sums = (*(total(name).alias(name) for name in ("bytes", "records")), F.count(F.lit(1)).alias("samples"))
-    added = records.where(F.col("sort") == SAMPLE).select("sample.*").groupBy(*KEY).agg(*sums)
-    return added.withColumn("day", F.to_date("minute"))
+def traffic(records: DataFrame) -> DataFrame:
+    """Return the samples among parsed records: rows of `traffic_by_minute`."""
+    found = records.where(F.col("sort") == SAMPLE).select("sample.*")
+    # an agent's window is a minute by default: to add up a batch would shuffle it for nothing
+    return found.withColumns({"samples": F.lit(1).cast("long"), "day": F.to_date("minute")})
 
 
 def states(records: DataFrame) -> DataFrame:
@@ -221,8 +232,15 @@ def _reason(settings: PipelineSettings) -> Column:
     of_sample, of_state = F.col(f"of_sample.{_BROKEN}"), F.col(f"of_state.{_BROKEN}")
     is_short = F.octet_length("value") <= LONGEST_NAME
     is_plain = F.col("is_sample") & is_short & F.col("value").cast("string").rlike(_PLAIN_SAMPLE)
+    is_plain &= (
+        of_sample.isNull() & (F.length(sample["id"]) <= _LONGEST_ID) & (F.length(sample["topic"]) <= _LONGEST_TOPIC)
+    )
     samples = (_not_a_record(sample, of_sample, TRAFFIC_SAMPLE), _of_all(sample), _of_samples(settings, sample, now))
-    states = (_not_a_record(state, of_state, GROUP_STATE), _of_all(state), _of_states(settings, state, of_state, now))
+    states = (
+        _not_a_record(state, of_state, GROUP_STATE),
+        _of_all(state),
+        _of_states(settings, state, of_state, now),
+    )
     # a lambda is interpreted: Java would compile pages of code for the few records that are not plain
     other = F.transform(
         F.array("is_sample"), lambda is_sample: F.when(is_sample, _first(*samples)).otherwise(_first(*states))

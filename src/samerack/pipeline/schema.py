@@ -140,12 +140,12 @@ TRAFFIC_BY_MINUTE: Final = _table(
         "The election whose agents counted this among them, else the agent that counted alone; null in rows of older "
         "versions, which had added up everybody.",
     ),
-    ("minute", TimestampType(), "Minute in UTC in which the samples' windows begin."),
+    ("minute", TimestampType(), "Minute in UTC in which the sample's window begins."),
     *_SUMS,
-    ("samples", COUNT, "Samples that were added up."),
+    ("samples", COUNT, "Samples in the row: one; in rows of older versions those of a batch."),
     _DAY,
 )
-"""One row or more for each key (all columns before `bytes`), to be added up: each batch appends its own."""
+"""A row for each sample, to be added up by key (all columns before `bytes`)."""
 
 TRAFFIC_BY_DAY: Final = _table(
     *_READ,
@@ -231,7 +231,7 @@ TABLES: Final = {
     "quarantine": QUARANTINE,
 }
 KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "counted_by", "minute")
-"""The key of a row of `traffic_by_minute`."""
+"""By what rows of `traffic_by_minute` are added up."""
 
 
 def total(counts: str | Column) -> Column:

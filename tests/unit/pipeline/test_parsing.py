@@ -14,5 +14,5 @@ from tests.records import SAMPLE
 def test_a_sample_of_an_agent_needs_no_second_parser(election: str) -> None:
     """The second parser takes several times as long, and nearly all records are samples."""
     parsing = pytest.importorskip("samerack.pipeline.parsing")
-    sample = SAMPLE.model_copy(update={"client_rack": "rack-ä", "replica_rack": "", "election": election})
+    sample = SAMPLE.model_copy(update={"client_rack": "rack-a", "replica_rack": "", "election": election})
     assert re.search(parsing._PLAIN_SAMPLE.replace(r"\z", r"\Z"), encode(sample).decode())
