@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from samerack.assignors.evaluate import Rates
 from samerack.cluster.broker_configs import ServerAssignors, assignors_of, read_broker_configs
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, STABLE, GroupView, view_group
 from samerack.cluster.group_questions import GroupType, GroupTypes
+from samerack.cluster.joining import seems_agent
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
@@ -44,7 +45,7 @@ class Subject:
 
     Attributes:
         protocol: the protocol name of its members, or the assignor of the brokers.
-        members: its members with what they have now.
+        members: its members with what they have now, without agents.
         view: its description, if its members assign it; else None.
         unreadable: what of its members cannot be read.
         offered: the assignors of the brokers, if these assign it; else None.
@@ -141,9 +142,10 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
         raise AgentError(
             f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
         )
+    consumers = tuple(one for one in view.members if not seems_agent(one, view.protocol))
     return Subject(
         protocol=view.protocol,
-        members=members_of_view(view, settings.racks, hosts),
+        members=members_of_view(replace(view, members=consumers), settings.racks, hosts),
         view=view,
         unreadable=tuple(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
     )

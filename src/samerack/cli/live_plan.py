@@ -188,9 +188,7 @@ def examine(
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     leading = settings.leading.of(group)
     mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware)
-    members = placed(
-        (member for member in subject.members if member.instance_id != settings.leading.instance_id), cluster.racks
-    )
+    members = placed(subject.members, cluster.racks)
     if not members:
         raise AgentError(f"group {group}: no member has a readable subscription")
     weights = None
