@@ -19,11 +19,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from samerack.cli.asking import AgentPlace, MeasureOption, WindowOption, figures, live, place
+from samerack.cli.asking import AgentPlace, MeasureOption, WindowOption, figures, live, not_found, place
 from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
-from samerack.common.errors import AgentError, SettingsError
+from samerack.common.errors import SettingsError
 from samerack.common.money import per_month
 from samerack.common.records import LEADING
 from samerack.reporting.bill import missing
@@ -74,7 +74,7 @@ def cost(
             raise SettingsError("--watch: is for all groups in a terminal; leave out GROUP and --json")
         _watch(where, interval, measure=measure)
         return
-    everything, origin = figures(where, window=window, measure=measure, bill=group is None)
+    everything, origin = figures(where, window=window, measure=measure, group=group)
     report = everything if group is None else only(everything, group)
     if as_json:
         typer.echo(to_json(report))
@@ -109,7 +109,7 @@ def only(report: Report, group: str) -> Report:
     """
     found = next((one for one in report.groups if one.group == group), None)
     if found is None:
-        raise AgentError(f"group {group}: not found; {words.nearest(group, [one.group for one in report.groups])}")
+        raise not_found(group, [one.group for one in report.groups])
     return replace(report, groups=(found,), pairs=found.pairs, bill=None)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from samerack.agent.leading.admission import prospect
 from samerack.assignors.evaluate import Rates
+from samerack.cli.asking import announce
 from samerack.cluster.broker_configs import ServerAssignors, assignors_of, read_broker_configs
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, STABLE, GroupView, view_group
 from samerack.cluster.group_questions import GroupType, GroupTypes
@@ -165,6 +166,7 @@ def _undescribed(group: str, wire: Wire, found: Mapping[str, ListedGroup], gaps:
 def measured_rates(group: str, settings: Settings, seconds: float) -> tuple[Rates, Rates]:
     """Measure the bytes per second of the group's partitions; and their records, if members are balanced by these."""
     traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
+    announce(seconds)
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
     return (
         {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()},

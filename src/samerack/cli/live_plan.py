@@ -18,7 +18,7 @@ from samerack.assignors.evaluate import Rates, known_crossing, known_crossing_by
 from samerack.assignors.problem import NOBODY, AssignmentError, Cost, Int32Array, Problem, by_counts
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
-from samerack.cli.live_group import asked_configs, how_led, subject_of
+from samerack.cli.live_group import asked_configs, how_led, measured_rates, subject_of
 from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import read_metadata
@@ -167,26 +167,27 @@ def examine(
     settings: Settings,
     assignor: planner.AssignorName,
     *,
-    rates: Rates | None = None,
-    records: Rates | None = None,
+    seconds: float = 0.0,
     with_curve: bool = False,
 ) -> LivePlan:
-    """Return everything that `plan` shows; with rates the shares are by bytes, else by partitions.
-
-    `records` are those that are written in 1,000 seconds, by which members may be balanced.
+    """Return everything that `plan` shows; measured for some seconds, its shares are by bytes, else by partitions.
 
     Raises:
         AgentError: The group is not there, reads no topics by assignment, or rebalances; or brokers do not answer.
     """
     hosts, unasked = hosts_known(settings, group)
+    leading = settings.leading.of(group)
+    rates = records = None
     with closing(Wire(for_kafka_python(settings.kafka))) as wire:
         subject = subject_of(group, settings, wire, hosts)
         if subject.offered is not None and assignor == "range":
             raise AgentError(f"group {group}: the brokers assign it; --assignor range is for classic groups")
+        if seconds and leading.uses_traffic:
+            rates, records = measured_rates(group, settings, seconds)
+            subject = subject_of(group, settings, wire, hosts)
         seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    leading = settings.leading.of(group)
     mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware)
     members = placed(subject.members, cluster.racks)
     if not members:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from samerack.agent import log
 from samerack.cli.cost import server_lines
-from samerack.cli.live_group import measured_rates, short_names
+from samerack.cli.live_group import short_names
 from samerack.cli.live_plan import (
     Copartitioning,
     LivePlan,
@@ -71,9 +71,7 @@ def plan(
     if balance is not None:
         leading = settings.leading.of(group).model_copy(update={"balance": balance, "groups": {}})
         settings = settings.model_copy(update={"leading": leading})
-    measured = seconds and settings.leading.of(group).uses_traffic
-    rates, records = measured_rates(group, settings, seconds) if measured else (None, None)
-    made = examine(group, settings, assignor, rates=rates, records=records, with_curve=with_curve)
+    made = examine(group, settings, assignor, seconds=seconds, with_curve=with_curve)
     if as_json:
         typer.echo(json.dumps(to_json(made)))
     else:

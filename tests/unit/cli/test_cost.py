@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import pytest
@@ -17,10 +19,12 @@ from samerack.cli.cost import server_lines, view
 from samerack.cli.main import app
 from samerack.cluster.broker_configs import LINE, ServerAssignors
 from samerack.common import words
+from samerack.common.errors import AgentError
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
 from samerack.settings.all_settings import Settings
-from samerack.traffic.snapshot import BlindSpot, Gap
+from samerack.traffic.snapshot import BlindSpot, Family, Gap
+from samerack.traffic.watch import TrafficWatch
 from tests.unit.agent import serving
 from tests.unit.agent.measured import busy, reports, snapshot
 
@@ -190,6 +194,25 @@ def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
     code, out, err = run(port, "cost", "nobody")
     assert (code, out) == (1, "")
     assert err.startswith("samerack: group nobody: not found; closest matches: billing-kip848, orders")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_misspelt_group_is_refused_before_the_window(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, refused: bool
+) -> None:
+    """Who waits at a terminal is told for how long; a broker that does not list its groups may have this one."""
+    slept: list[float] = []
+    gaps = [Gap(what=Family.GROUPS, where="broker 1", refused=refused, reason="", consequence="")] if refused else []
+    monkeypatch.setattr(TrafficWatch, "poll", lambda _: replace(busy(), gaps=gaps))
+    monkeypatch.setattr(asking, "ask_selector", lambda _: lambda: True)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "monotonic", lambda: 7.0 * len(slept))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    where = asking.AgentPlace(settings=Settings(kafka={"bootstrap.servers": "h:9092"}))
+    with nullcontext() if refused else pytest.raises(AgentError, match=r"group order: not found; closest .*: orders"):
+        asking.figures(where, window=20.0, measure=True, group="order")
+    assert bool(slept) is refused
+    assert capsys.readouterr().err == "measuring 20 s; Ctrl-C ends it\n"
 
 
 def test_verify_has_findings_and_exit_code(port: int) -> None:

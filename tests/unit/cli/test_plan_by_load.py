@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from samerack.cli import live_group, live_plan
 from samerack.cli.live_group import Subject
 from samerack.cli.main import app
 from samerack.cluster.racks import NO_HOSTS
+from samerack.common.errors import AgentError
 from samerack.planning.members import members_of_view
 from samerack.protocol.values import from_pairs
 from samerack.settings.all_settings import Settings
@@ -79,6 +81,17 @@ def test_a_plan_is_by_what_it_is_to_be_balanced_by(
     shown = _plan(monkeypatch, "--balance", balance, "--seconds", "30")
     assert (shown["present"]["load_above_least"], shown["proposed"]["load_above_least"]) == pytest.approx(above)
     assert (shown["proposed"]["moved"], shown["warnings"]) == (moved, [])
+
+
+def test_a_group_that_cannot_be_planned_is_refused_before_the_time_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt group was refused after --seconds."""
+    observe = Mock()
+    monkeypatch.setattr(live_group, "observe", observe)
+    monkeypatch.setattr(live_plan, "hosts_known", lambda *_: (NO_HOSTS, ""))
+    monkeypatch.setattr(live_plan, "subject_of", Mock(side_effect=AgentError("group order: does not exist")))
+    done = CliRunner().invoke(app, ["plan", "order", "-b", "h:1", "--seconds", "30"])
+    assert (done.exit_code, done.stderr) == (1, "samerack: group order: does not exist\n")
+    observe.assert_not_called()
 
 
 def test_records_that_were_not_measured_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
