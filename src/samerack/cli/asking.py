@@ -163,7 +163,8 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
 def lag(where: AgentPlace, group: str, *, measure: bool) -> tuple[GroupLag | None, str]:
     """Return the lag of one group, None where the brokers have no such group; the second value says where it is from.
 
-    What this command measures itself, in a second, has no age of records that were written before.
+    What this command measures itself, in a second, has no age of records that were written before, and is too short to
+    show what members read.
 
     Raises:
         AgentError, SettingsError: As `figures`.
@@ -182,7 +183,7 @@ def lag(where: AgentPlace, group: str, *, measure: bool) -> tuple[GroupLag | Non
         found = measuring.snapshot.groups
     bootstrap = where.settings.kafka["bootstrap.servers"]
     return (group_lag.group_lag(found[0], bootstrap=bootstrap) if found else None), (
-        f"{_measured_here(where, answer)}, which has no age of what was written before"
+        f"{_measured_here(where, answer)}; a second shows no rates, and no age of what was written before"
     )
 
 

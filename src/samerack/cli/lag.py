@@ -36,7 +36,8 @@ def lag(
     partitions are of those that are known, so that they are lower bounds where some are not: how many is in
     parentheses. A member falls behind if its lag right after commits grows. A running agent is asked (at
     web.host:web.port), which has seen when records came; where none runs, or it has not seen the group, this command
-    asks the brokers itself, and knows ages only of what came meanwhile. Joins no group, and changes nothing.
+    asks the brokers itself for a second, and knows ages only of what came meanwhile, and not what members read. Joins
+    no group, and changes nothing.
     """
     where = place(config, bootstrap, assignments)
     found, origin = asking.lag(where, group, measure=measure)

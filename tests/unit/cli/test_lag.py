@@ -11,7 +11,7 @@ import pytest
 
 from samerack.cli.lag import lacking, members_table, partitions_table, racks_table
 from samerack.reporting.group_lag import GroupLag, from_json, group_lag, to_json
-from samerack.traffic.snapshot import GroupTraffic, LowerBound, Pace
+from samerack.traffic.snapshot import BlindSpot, GroupTraffic, LowerBound, Pace
 from tests.unit.agent.measured import A, B, C, group
 from tests.unit.cli.tables import cells_of
 
@@ -64,6 +64,13 @@ def test_a_member_without_partitions_lags_behind_nothing() -> None:
     busy, idle = group_lag(replace(whole, partitions=(first, replace(second, bytes_per_second=None)))).members
     assert (busy.partitions, busy.bytes_per_second) == (2, None)
     assert (idle.partitions, idle.bytes_per_second, idle.lag_records, idle.lag_seconds) == (0, 0, 0, 0)
+
+
+def test_what_a_young_measurement_shows_of_reads_is_no_rate() -> None:
+    """`lag --measure` takes a second, in which a member commits all that it has read in five seconds, or nothing."""
+    young = replace(group(members={"m1": A}), blind_spots=(BlindSpot.YOUNG,))
+    (row,) = cells_of(members_table(group_lag(young), width=160), 160, figure="lag")[1:]
+    assert row == ["client-m1", A, "keeps up", "6", "-", "120", "12 s"]
 
 
 def test_a_member_shows_what_its_sum_lacks() -> None:
