@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -47,7 +48,7 @@ def _observe(records: Mapping[Partition, float], settings: Settings, *, seconds:
 
 
 def _plan(
-    monkeypatch: pytest.MonkeyPatch, *options: str, records: Mapping[Partition, float] = RECORDS
+    monkeypatch: pytest.MonkeyPatch, *options: str, records: Mapping[Partition, float] = RECORDS, role: str = ""
 ) -> dict[str, Any]:
     """The plan of a group of two members, of which one has the partitions with many records."""
     view = group(
@@ -59,7 +60,7 @@ def _plan(
         "subject_of": Subject(protocol="range", members=members_of_view(view, RackSettings()), view=view),
         "read_metadata": view_of(RACKS, (), t=[partition(1)] * 4),
         "asked_configs": (True, None, []),
-        "agent_says": {},
+        "agent_says": {"role": role},
     }
     for name, answer in known.items():
         monkeypatch.setattr(live_plan, name, lambda *_, answer=answer: answer)
@@ -81,6 +82,19 @@ def test_a_plan_is_by_what_it_is_to_be_balanced_by(
     shown = _plan(monkeypatch, "--balance", balance, "--seconds", "30")
     assert (shown["present"]["load_above_least"], shown["proposed"]["load_above_least"]) == pytest.approx(above)
     assert (shown["proposed"]["moved"], shown["warnings"]) == (moved, [])
+
+
+def test_a_plan_without_the_agents_file_is_not_the_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its figures differ from those of an agent with other settings, which leads the group."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    (warning,) = _plan(monkeypatch, role="leading")["warnings"]
+    assert warning.startswith("planned by the settings of this command, and not by those of the running agent")
+    assert _plan(monkeypatch, role="following")["warnings"] == []
+    file = tmp_path / "samerack.yaml"
+    file.write_text("leading: {balance: partitions}\n")
+    assert _plan(monkeypatch, "--config", str(file), role="leading")["warnings"] == []
+    monkeypatch.setenv("SAMERACK_CONFIG", str(file))
+    assert _plan(monkeypatch, role="leading")["warnings"] == []
 
 
 def test_a_group_that_cannot_be_planned_is_refused_before_the_time_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
