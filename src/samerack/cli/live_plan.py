@@ -46,9 +46,7 @@ _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
 )
-_OTHER_SETTINGS = (
-    "planned by the settings of this command, and not by those of the running agent: give --config its file"
-)
+_OTHER_SETTINGS = "planned by the settings of this command, not by those of the running agent: give --config its file"
 _LOADS_ARE_UNKNOWN = "leading.balance is {0}, and {0} are not measured: give --seconds, 30 or more"
 
 

@@ -88,7 +88,7 @@ def test_a_plan_without_the_agents_file_is_not_the_agents(monkeypatch: pytest.Mo
     """Its figures differ from those of an agent with other settings, which leads the group."""
     monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
     (warning,) = _plan(monkeypatch, role="leading")["warnings"]
-    assert warning.startswith("planned by the settings of this command, and not by those of the running agent")
+    assert warning.startswith("planned by the settings of this command, not by those of the running agent")
     assert _plan(monkeypatch, role="following")["warnings"] == []
     file = tmp_path / "samerack.yaml"
     file.write_text("leading: {balance: partitions}\n")
