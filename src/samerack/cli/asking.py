@@ -53,6 +53,8 @@ _MIN_POLLS: Final = 2
 _END_SECONDS: Final = 5.0
 _OF_COMMAND: Final = ("cluster", "kafka.", "log.", "web.")
 """Settings of which cluster and agent a command reaches, and how: what is said of other settings is untrue of these."""
+BY_AGENT: Final = "measured by the agent at"
+"""How the words begin that say where an agent's figures are from."""
 _SAID: Final = ("role", "trouble", "paused")
 
 WindowOption = Annotated[
@@ -269,7 +271,7 @@ def _origin(where: AgentPlace) -> str:
             "--measure uses those given here",
             err=True,
         )
-    return f"measured by the agent at {where.url}"
+    return f"{BY_AGENT} {where.url}"
 
 
 def _measured_here(where: AgentPlace, answer: bytes | None) -> str:

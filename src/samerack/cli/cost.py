@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from samerack.cli.asking import AgentPlace, MeasureOption, WindowOption, figures, live, not_found, place
+from samerack.cli.asking import BY_AGENT, AgentPlace, MeasureOption, WindowOption, figures, live, not_found, place
 from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
@@ -93,9 +93,10 @@ def cost(
         _show_group(console, report.groups[0], report.window_seconds)
     console.print(_closing(report, origin))
     if young := [words.plain(one.group) for one in report.groups if BlindSpot.YOUNG.value in one.blind_spots]:
+        of_agent = origin.startswith(BY_AGENT)
         console.print(
             f"measured for less than one commit interval, so figures may be far off: {words.listed(young, _SHOWN)}; "
-            "measure longer with --window, or ask an agent that runs"
+            + ("ask again in a minute" if of_agent else "measure longer with --window, or ask an agent that runs")
         )
     for gap in report.gaps:
         console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
