@@ -48,23 +48,25 @@ def lag(
         typer.echo(to_json(found))
         return
     console = Console()
-    console.print(
-        words.plain(
-            f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in total, the oldest "
-            f"{words.age(found.lag_seconds)} old{lacking(found)}; {origin}"
-        )
-    )
+    console.print(words.plain(f"group {found.group} ({found.state}): {total(found)}; {origin}"))
     console.print(racks_table(found, width=console.width))
     console.print(members_table(found, width=console.width))
     console.print(partitions_table(found, width=console.width))
 
 
-def lacking(group: GroupLag) -> str:
-    """Return what the sum and the largest age lack, if anything: they are lower bounds then."""
-    records, ages = group.lag_unknown_partitions, group.lag_seconds_unknown_partitions
-    if not records and not ages:
-        return ""
-    return f", both at least: unknown are the lag of {records} and the age of {ages} of its partitions"
+def total(group: GroupLag) -> str:
+    """Return the sum and the largest age of a group; each is a lower bound where it lacks some partitions."""
+    parts = (
+        ("lag in total", words.count(group.lag_records), group.lag_unknown_partitions),
+        ("age of the oldest", words.age(group.lag_seconds), group.lag_seconds_unknown_partitions),
+    )
+    return ", ".join(
+        f"{what}: unknown"
+        if figure == words.UNKNOWN
+        else f"{what}: {words.at_least(figure, is_lower_bound=bool(lacking))}"
+        + (f" (unknown of {lacking} of its partitions)" if lacking else "")
+        for what, figure, lacking in parts
+    )
 
 
 def partitions_table(group: GroupLag, *, width: int) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from samerack.cli.lag import lacking, members_table, partitions_table, racks_table
+from samerack.cli.lag import members_table, partitions_table, racks_table, total
 from samerack.reporting.group_lag import GroupLag, from_json, group_lag, to_json
 from samerack.traffic.snapshot import BlindSpot, GroupTraffic, LowerBound, Pace
 from tests.unit.agent.measured import A, B, C, group
@@ -46,8 +46,11 @@ def test_a_sum_with_an_unknown_part_is_a_lower_bound() -> None:
         ("client-m2", B, None, 1),
     ]
     assert [(one.lag_seconds, one.lag_seconds_unknown_partitions) for one in found.members] == [(75.0, 0), (None, 1)]
-    assert lacking(found) == ", both at least: unknown are the lag of 1 and the age of 2 of its partitions"
-    assert not lacking(group_lag(group(members={"m1": A})))
+    records = "lag in total: at least 27 (unknown of 1 of its partitions)"
+    assert total(found) == f"{records}, age of the oldest: at least 75 s (unknown of 2 of its partitions)"
+    assert total(replace(found, lag_seconds=None)) == f"{records}, age of the oldest: unknown"
+    assert total(replace(found, lag_seconds_unknown_partitions=0)) == f"{records}, age of the oldest: 75 s"
+    assert total(group_lag(group(members={"m1": A}))) == "lag in total: 120, age of the oldest: 12 s"
     assert [
         (one.partition, one.committed, one.lag_records, one.lag_seconds, one.client_id) for one in found.partitions
     ] == [
