@@ -205,8 +205,8 @@ def test_a_misspelt_group_is_refused_before_the_window(
 ) -> None:
     """Who waits at a terminal is told for how long; a broker that does not list its groups may have this one."""
     slept: list[float] = []
-    gaps = [Gap(what=Family.GROUPS, where="broker 1", refused=refused, reason="", consequence="")] if refused else []
-    monkeypatch.setattr(TrafficWatch, "poll", lambda _: replace(busy(), gaps=gaps))
+    gap = Gap(what=Family.GROUPS, where="broker 1", refused=True, reason="", consequence="")
+    monkeypatch.setattr(TrafficWatch, "poll", lambda _: replace(busy(), gaps=(gap,) if refused else ()))
     monkeypatch.setattr(asking, "ask_selector", lambda _: lambda: True)
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: 7.0 * len(slept))
