@@ -121,7 +121,7 @@ def figures(where: AgentPlace, *, window: float, measure: bool, group: str | Non
 
 
 def announce(seconds: float) -> None:
-    """Tell a user at a terminal why the command is silent for this time."""
+    """Show a user at a terminal why the command is silent for this time."""
     if sys.stderr.isatty():
         typer.echo(f"measuring {words.span(seconds)}; Ctrl-C ends it", err=True)
 

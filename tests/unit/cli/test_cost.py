@@ -203,7 +203,7 @@ def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
 def test_a_misspelt_group_is_refused_before_the_window(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, refused: bool
 ) -> None:
-    """Who waits at a terminal is told for how long; a broker that does not list its groups may have this one."""
+    """Who waits at a terminal sees for how long; a broker that does not list its groups may have this one."""
     slept: list[float] = []
     gap = Gap(what=Family.GROUPS, where="broker 1", refused=True, reason="", consequence="")
     monkeypatch.setattr(TrafficWatch, "poll", lambda _: replace(busy(), gaps=(gap,) if refused else ()))
