@@ -209,7 +209,8 @@ class GroupReporter:
             share_before=plan.before.min_share,
             share_after=plan.after.min_share,
             failure=plan.failure or "",
-            detail=f"{plan.after.moved} of {len(plan.final)} partitions move, {plan.withheld} of them a round later",
+            detail=f"{plan.after.moved} of {len(plan.final)} partitions are taken from members that stay, "
+            f"{plan.withheld} of them a round later",
         )
 
     def decided(self, decision: Decision) -> None:

@@ -99,7 +99,8 @@ def _endpoint(
 
 def _unknown(group: str, leaders: Mapping[str, object]) -> Response:
     name = group[:100]
-    return refusal(404, f"group {name!r}: the agent does not lead it; {nearest(name, leaders.keys())}")
+    hint = nearest(name, leaders.keys()) if leaders else "it leads none: start it with --group, and without --observe"
+    return refusal(404, f"group {name!r}: the agent does not lead it; {hint}")
 
 
 def _object(body: bytes, fields: AbstractSet[str], words: str, *, example: str) -> dict[str, Any]:

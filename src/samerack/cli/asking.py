@@ -8,7 +8,8 @@ the same cycle as the agent, and joins no group.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -22,7 +23,7 @@ from samerack.agent import log
 from samerack.cli.agent_requests import is_same_cluster, reason, servers_of
 from samerack.cluster.broker_configs import ask_configs, ask_selector, assignors_of, max_size_of
 from samerack.cluster.racks import NO_HOSTS, Hosts
-from samerack.common import fetching
+from samerack.common import fetching, words
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
 from samerack.common.patterns import EVERY, exactly
@@ -39,7 +40,7 @@ from samerack.settings.measuring import price_table
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.snapshot import TrafficSnapshot
+from samerack.traffic.snapshot import Family, TrafficSnapshot
 from samerack.traffic.watch import RackAware, TrafficWatch
 
 _ANSWER_SECONDS: Final = 5.0
@@ -52,6 +53,8 @@ _MIN_POLLS: Final = 2
 _END_SECONDS: Final = 5.0
 _OF_COMMAND: Final = ("cluster", "kafka.", "log.", "web.")
 """Settings of which cluster and agent a command reaches, and how: what is said of other settings is untrue of these."""
+BY_AGENT: Final = "measured by the agent at"
+"""How the words begin that say where an agent's figures are from."""
 _SAID: Final = ("role", "trouble", "paused")
 
 WindowOption = Annotated[
@@ -94,13 +97,14 @@ def place(
     return AgentPlace(settings=settings, assigned=tuple(one.partition("=")[0] for one in assignments or ()))
 
 
-def figures(where: AgentPlace, *, window: float, measure: bool, bill: bool) -> tuple[Report, str]:
+def figures(where: AgentPlace, *, window: float, measure: bool, group: str | None = None) -> tuple[Report, str]:
     """Return the report of the agent, or of a window measured here; and where it is from, in words.
 
-    `bill` says whether a measurement is to have replication and producers.
+    For one `group` a measurement has no replication and producers.
 
     Raises:
-        AgentError: Neither an agent nor a broker answers, or the agent measures nothing now.
+        AgentError: Neither an agent nor a broker answers, the agent measures nothing now, or brokers have no such
+            group.
         SettingsError: No agent runs, and no cluster is named.
     """
     answer = None if measure else _asked(where, "/v1/traffic")
@@ -110,9 +114,32 @@ def figures(where: AgentPlace, *, window: float, measure: bool, bill: bool) -> t
             if not decoded.cycle:
                 raise _unmeasured(where)
             return decoded, _origin(where)
-    with _measuring(where, window, asked=not measure, replication=bill) as measuring:
-        measuring.measure()
+    with _measuring(where, window, asked=not measure, replication=group is None) as measuring:
+        announce(window)
+        measuring.measure(lambda first: _check_group(group, first))
         return measuring.reports.report(), _measured_here(where, answer)
+
+
+def announce(seconds: float) -> None:
+    """Show a user at a terminal why the command is silent for this time."""
+    if sys.stderr.isatty():
+        typer.echo(f"measuring {words.span(seconds)}; Ctrl-C ends it", err=True)
+
+
+def not_found(group: str, names: Collection[str]) -> AgentError:
+    """Return the error for a group that is not among those that were seen."""
+    return AgentError(f"group {group}: not found; {words.nearest(group, names)}")
+
+
+def _check_group(group: str | None, first: TrafficSnapshot) -> None:
+    """Refuse a group that is not there before the time is spent; a broker that does not answer may have it.
+
+    Raises:
+        AgentError: All brokers have answered, and the group is not there.
+    """
+    names = [one.group for one in first.groups]
+    if group is not None and group not in names and not any(gap.what == Family.GROUPS for gap in first.gaps):
+        raise not_found(group, names)
 
 
 def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Findings, str]:
@@ -130,6 +157,7 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
                 raise _unmeasured(where)
             return decoded, _origin(where)
     with _measuring(where, window, asked=not measure) as measuring:
+        announce(window)
         measuring.measure()
         return measuring.reports.verdict(), _measured_here(where, answer)
 
@@ -137,7 +165,8 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
 def lag(where: AgentPlace, group: str, *, measure: bool) -> tuple[GroupLag | None, str]:
     """Return the lag of one group, None where the brokers have no such group; the second value says where it is from.
 
-    What this command measures itself, in a second, has no age of records that were written before.
+    What this command measures itself, in a second, has no age of records that were written before, and is too short to
+    show what members read.
 
     Raises:
         AgentError, SettingsError: As `figures`.
@@ -156,7 +185,7 @@ def lag(where: AgentPlace, group: str, *, measure: bool) -> tuple[GroupLag | Non
         found = measuring.snapshot.groups
     bootstrap = where.settings.kafka["bootstrap.servers"]
     return (group_lag.group_lag(found[0], bootstrap=bootstrap) if found else None), (
-        f"{_measured_here(where, answer)}, which has no age of what was written before"
+        f"{_measured_here(where, answer)}; a second shows no rates, and no age of what was written before"
     )
 
 
@@ -242,7 +271,7 @@ def _origin(where: AgentPlace) -> str:
             "--measure uses those given here",
             err=True,
         )
-    return f"measured by the agent at {where.url}"
+    return f"{BY_AGENT} {where.url}"
 
 
 def _measured_here(where: AgentPlace, answer: bytes | None) -> str:
@@ -338,14 +367,16 @@ class Measuring:
             max_group_size=cache(partial(max_size_of, configs)),
         )
 
-    def measure(self) -> None:
+    def measure(self, check: Callable[[TrafficSnapshot], None] = lambda _: None) -> None:
         """Measure for one window, by two polls at least, however long one takes: offsets are compared.
+
+        `check` gets the first poll, and may raise.
 
         Raises:
             AgentError: No broker answers.
         """
         self._rack_aware = ask_selector(self._settings)
-        self._watch.poll_for(self._seconds, min_polls=_MIN_POLLS)
+        self._watch.poll_for(self._seconds, min_polls=_MIN_POLLS, check=check)
 
     @property
     def snapshot(self) -> TrafficSnapshot:

@@ -19,11 +19,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from samerack.cli.asking import AgentPlace, MeasureOption, WindowOption, figures, live, place
+from samerack.cli.asking import BY_AGENT, AgentPlace, MeasureOption, WindowOption, figures, live, not_found, place
 from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
-from samerack.common.errors import AgentError, SettingsError
+from samerack.common.errors import SettingsError
 from samerack.common.money import per_month
 from samerack.common.records import LEADING
 from samerack.reporting.bill import missing
@@ -74,7 +74,7 @@ def cost(
             raise SettingsError("--watch: is for all groups in a terminal; leave out GROUP and --json")
         _watch(where, interval, measure=measure)
         return
-    everything, origin = figures(where, window=window, measure=measure, bill=group is None)
+    everything, origin = figures(where, window=window, measure=measure, group=group)
     report = everything if group is None else only(everything, group)
     if as_json:
         typer.echo(to_json(report))
@@ -93,9 +93,10 @@ def cost(
         _show_group(console, report.groups[0], report.window_seconds)
     console.print(_closing(report, origin))
     if young := [words.plain(one.group) for one in report.groups if BlindSpot.YOUNG.value in one.blind_spots]:
+        of_agent = origin.startswith(BY_AGENT)
         console.print(
             f"measured for less than one commit interval, so figures may be far off: {words.listed(young, _SHOWN)}; "
-            "measure longer with --window, or ask an agent that runs"
+            + ("ask again in a minute" if of_agent else "measure longer with --window, or ask an agent that runs")
         )
     for gap in report.gaps:
         console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
@@ -109,7 +110,7 @@ def only(report: Report, group: str) -> Report:
     """
     found = next((one for one in report.groups if one.group == group), None)
     if found is None:
-        raise AgentError(f"group {group}: not found; {words.nearest(group, [one.group for one in report.groups])}")
+        raise not_found(group, [one.group for one in report.groups])
     return replace(report, groups=(found,), pairs=found.pairs, bill=None)
 
 

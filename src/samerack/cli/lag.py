@@ -36,7 +36,8 @@ def lag(
     partitions are of those that are known, so that they are lower bounds where some are not: how many is in
     parentheses. A member falls behind if its lag right after commits grows. A running agent is asked (at
     web.host:web.port), which has seen when records came; where none runs, or it has not seen the group, this command
-    asks the brokers itself, and knows ages only of what came meanwhile. Joins no group, and changes nothing.
+    asks the brokers itself for a second, and knows ages only of what came meanwhile, and not what members read. Joins
+    no group, and changes nothing.
     """
     where = place(config, bootstrap, assignments)
     found, origin = asking.lag(where, group, measure=measure)
@@ -47,23 +48,25 @@ def lag(
         typer.echo(to_json(found))
         return
     console = Console()
-    console.print(
-        words.plain(
-            f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in total, the oldest "
-            f"{words.age(found.lag_seconds)} old{lacking(found)}; {origin}"
-        )
-    )
+    console.print(words.plain(f"group {found.group} ({found.state}): {total(found)}; {origin}"))
     console.print(racks_table(found, width=console.width))
     console.print(members_table(found, width=console.width))
     console.print(partitions_table(found, width=console.width))
 
 
-def lacking(group: GroupLag) -> str:
-    """Return what the sum and the largest age lack, if anything: they are lower bounds then."""
-    records, ages = group.lag_unknown_partitions, group.lag_seconds_unknown_partitions
-    if not records and not ages:
-        return ""
-    return f", both at least: unknown are the lag of {records} and the age of {ages} of its partitions"
+def total(group: GroupLag) -> str:
+    """Return the sum and the largest age of a group; each is a lower bound where it lacks some partitions."""
+    parts = (
+        ("lag in total", words.count(group.lag_records), group.lag_unknown_partitions),
+        ("age of the oldest", words.age(group.lag_seconds), group.lag_seconds_unknown_partitions),
+    )
+    return ", ".join(
+        f"{what}: unknown"
+        if figure == words.UNKNOWN
+        else f"{what}: {words.at_least(figure, is_lower_bound=bool(lacking))}"
+        + (f" (unknown of {lacking} of its partitions)" if lacking else "")
+        for what, figure, lacking in parts
+    )
 
 
 def partitions_table(group: GroupLag, *, width: int) -> Table:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from samerack.agent.leading.admission import prospect
 from samerack.assignors.evaluate import Rates
+from samerack.cli.asking import announce
 from samerack.cluster.broker_configs import ServerAssignors, assignors_of, read_broker_configs
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, STABLE, GroupView, view_group
 from samerack.cluster.group_questions import GroupType, GroupTypes
+from samerack.cluster.joining import seems_agent
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
@@ -44,7 +46,7 @@ class Subject:
 
     Attributes:
         protocol: the protocol name of its members, or the assignor of the brokers.
-        members: its members with what they have now.
+        members: its members with what they have now, without agents.
         view: its description, if its members assign it; else None.
         unreadable: what of its members cannot be read.
         offered: the assignors of the brokers, if these assign it; else None.
@@ -141,9 +143,10 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
         raise AgentError(
             f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
         )
+    consumers = tuple(one for one in view.members if not seems_agent(one, view.protocol))
     return Subject(
         protocol=view.protocol,
-        members=members_of_view(view, settings.racks, hosts),
+        members=members_of_view(replace(view, members=consumers), settings.racks, hosts),
         view=view,
         unreadable=tuple(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
     )
@@ -163,6 +166,7 @@ def _undescribed(group: str, wire: Wire, found: Mapping[str, ListedGroup], gaps:
 def measured_rates(group: str, settings: Settings, seconds: float) -> tuple[Rates, Rates]:
     """Measure the bytes per second of the group's partitions; and their records, if members are balanced by these."""
     traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
+    announce(seconds)
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
     return (
         {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()},

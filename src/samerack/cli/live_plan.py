@@ -18,7 +18,7 @@ from samerack.assignors.evaluate import Rates, known_crossing, known_crossing_by
 from samerack.assignors.problem import NOBODY, AssignmentError, Cost, Int32Array, Problem, by_counts
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
-from samerack.cli.live_group import asked_configs, how_led, subject_of
+from samerack.cli.live_group import asked_configs, how_led, measured_rates, subject_of
 from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import read_metadata
@@ -26,7 +26,7 @@ from samerack.cluster.view import NoRack, SettledCluster, Settling, SettlingTime
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH
-from samerack.common.records import FOLLOWING
+from samerack.common.records import FOLLOWING, LEADING
 from samerack.planning import planner
 from samerack.planning.curve import CurvePoint, points_of
 from samerack.planning.members import PlanMember, placed
@@ -46,6 +46,7 @@ _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
 )
+_OTHER_SETTINGS = "planned by the settings of this command, not by those of the running agent: give --config its file"
 _LOADS_ARE_UNKNOWN = "leading.balance is {0}, and {0} are not measured: give --seconds, 30 or more"
 
 
@@ -167,30 +168,32 @@ def examine(
     settings: Settings,
     assignor: planner.AssignorName,
     *,
-    rates: Rates | None = None,
-    records: Rates | None = None,
+    seconds: float = 0.0,
     with_curve: bool = False,
+    has_file: bool = True,
 ) -> LivePlan:
-    """Return everything that `plan` shows; with rates the shares are by bytes, else by partitions.
+    """Return everything that `plan` shows; measured for some seconds, its shares are by bytes, else by partitions.
 
-    `records` are those that are written in 1,000 seconds, by which members may be balanced.
+    `has_file`: whether the settings are from a file, which may be that of a running agent.
 
     Raises:
         AgentError: The group is not there, reads no topics by assignment, or rebalances; or brokers do not answer.
     """
     hosts, unasked = hosts_known(settings, group)
+    leading = settings.leading.of(group)
+    rates = records = None
     with closing(Wire(for_kafka_python(settings.kafka))) as wire:
         subject = subject_of(group, settings, wire, hosts)
         if subject.offered is not None and assignor == "range":
             raise AgentError(f"group {group}: the brokers assign it; --assignor range is for classic groups")
+        if seconds and leading.uses_traffic:
+            rates, records = measured_rates(group, settings, seconds)
+            subject = subject_of(group, settings, wire, hosts)
         seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    leading = settings.leading.of(group)
     mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware)
-    members = placed(
-        (member for member in subject.members if member.instance_id != settings.leading.instance_id), cluster.racks
-    )
+    members = placed(subject.members, cluster.racks)
     if not members:
         raise AgentError(f"group {group}: no member has a readable subscription")
     weights = None
@@ -242,6 +245,7 @@ def examine(
         warnings=(
             *unknown,
             *filter(None, [unasked, no_curve]),
+            *([_OTHER_SETTINGS] if role == LEADING and not has_file else []),
             *unknown_racks([rack.named for rack in racks.values()], cluster),
             *rack_warnings([rack.named for rack in racks.values()], settings.racks, cluster.racks),
             *subject.unreadable,

@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cli.asking import AgentPlace, Measuring, WindowOption, agent_says, measuring_group, place
+from samerack.cli.asking import AgentPlace, Measuring, WindowOption, agent_says, announce, measuring_group, place
 from samerack.cli.live_group import unknown_group
 from samerack.cluster.errors import CoordinatorMovesError
 from samerack.cluster.group import STABLE
@@ -59,6 +59,7 @@ def move(
         measuring_group(where, group, window) as measuring,
         closing(Wire(for_kafka_python(where.settings.kafka))) as wire,
     ):
+        announce(window)
         if watch:
             try:
                 code = _follow(where, group, measuring, wire, Roll(back=back, patience=patience), as_json=as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from samerack.agent import log
 from samerack.cli.cost import server_lines
-from samerack.cli.live_group import measured_rates, short_names
+from samerack.cli.live_group import short_names
 from samerack.cli.live_plan import (
     Copartitioning,
     LivePlan,
@@ -31,6 +32,7 @@ from samerack.planning.rack_spread import RackLoad
 from samerack.settings.flags import settings_from
 from samerack.settings.leading import Balance
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
+from samerack.settings.sources import CONFIG_VARIABLE
 
 
 def plan(
@@ -71,9 +73,8 @@ def plan(
     if balance is not None:
         leading = settings.leading.of(group).model_copy(update={"balance": balance, "groups": {}})
         settings = settings.model_copy(update={"leading": leading})
-    measured = seconds and settings.leading.of(group).uses_traffic
-    rates, records = measured_rates(group, settings, seconds) if measured else (None, None)
-    made = examine(group, settings, assignor, rates=rates, records=records, with_curve=with_curve)
+    has_file = config is not None or CONFIG_VARIABLE in os.environ
+    made = examine(group, settings, assignor, seconds=seconds, with_curve=with_curve, has_file=has_file)
     if as_json:
         typer.echo(json.dumps(to_json(made)))
     else:

@@ -21,6 +21,7 @@ from samerack.cluster.broker_configs import ASSIGNORS_KEY, BROKER, MAX_SIZE_KEY,
 from samerack.cluster.errors import error_class, error_text
 from samerack.cluster.group import view_group
 from samerack.cluster.group_questions import Coordinators, describe_groups, group_error
+from samerack.cluster.joining import seems_agent
 from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
 from samerack.cluster.versions import release_of, versions_question
 from samerack.cluster.wire import Answer, Question, Wire
@@ -89,7 +90,7 @@ class MemberProtocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupProtocols:
-    """A group by its coordinator: its type, "" if it does not exist, the brokers' name of its state, and members."""
+    """A group by its coordinator: its type, "" if it does not exist, the brokers' name of its state, and consumers."""
 
     kind: str
     state: str
@@ -127,7 +128,7 @@ def ask_group_configs(wire: Wire, group: str, broker: int) -> tuple[Mapping[str,
 
 
 def ask_members(wire: Wire, group: str) -> GroupProtocols:
-    """Return the members of a group with their protocols.
+    """Return the members of a group with their protocols, without agents: classic members that have no topics.
 
     Raises:
         CoordinatorMovesError: The group has no coordinator at the moment.
@@ -171,6 +172,7 @@ def ask_members(wire: Wire, group: str) -> GroupProtocols:
                 unreadable=one.unreadable or "",
             )
             for one in view.members
+            if not seems_agent(one, view.protocol)
         ),
     )
 
@@ -188,9 +190,10 @@ def _managed(members: Sequence[Any]) -> tuple[MemberProtocol, ...]:
             id=one.member_id,
             client_id=one.client_id,
             instance_id=one.instance_id,
-            new=_NEW.get(int(getattr(one, "member_type", -1))),
+            new=new,
         )
         for one in members
+        if (new := _NEW.get(int(getattr(one, "member_type", -1)))) is not False or one.subscribed_topic_names
     )
 
 

@@ -190,20 +190,29 @@ def endangered_reason(view: GroupView, leading: LeadingSettings) -> str:
     )
 
 
+def seems_agent(member: MemberView, protocol: str) -> bool:
+    """Return whether a member of a stable group with this protocol seems to be an agent: one without topics.
+
+    In groups with a sound protocol agents are static members; a dynamic member without topics there is a consumer whose
+    topics do not exist.
+    """
+    return (
+        member.subscription is not None
+        and not member.subscription.topics
+        and (member.instance_id is not None or protocol not in SOUND_PROTOCOLS)
+    )
+
+
 def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> str:
     """Return a text that names another agent in the group; empty if there is none.
 
-    Another agent is a member without topics and with another instance id: with the same id, joining would just take
-    that membership over. In groups with a sound protocol agents are static members; a dynamic member without topics
-    there is a consumer whose topics do not exist. The view is without the agent itself; with a `member_id` only that
-    member is checked.
+    Another agent has another instance id: with the same id, joining would just take that membership over. The view is
+    without the agent itself; with a `member_id` only that member is checked.
     """
     for member in view.members:
         if (
-            member.subscription is not None
-            and not member.subscription.topics
+            seems_agent(member, view.protocol)
             and member.instance_id != leading.instance_id
-            and (member.instance_id is not None or view.protocol not in SOUND_PROTOCOLS)
             and member_id in ("", member.id)
         ):
             if member.instance_id is None:

@@ -6,6 +6,7 @@ Fields may be added; a reader ignores those that it does not know.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -210,11 +211,13 @@ def figures(event: Event) -> str:
 
 
 def cause(event: Event) -> str:
-    """Return what caused a rebalance, the agent's reason, and who came and went."""
+    """Return what caused a rebalance, the agent's reason, and who came and went; ± where a client id did both."""
     text = CAUSES.get(event.cause, event.cause)
     if event.reason:
         text += f" ({event.reason})"
-    for mark, names in (("+", event.joined), ("-", event.left)):
+    joined, left = Counter(event.joined), Counter(event.left)
+    for mark, names in (("±", joined & left), ("+", joined - left), ("-", left - joined)):
         if names:
-            text += f" {mark}{words.listed(names, _NAMED)}"
+            each = [name if times == 1 else f"{name} ({times})" for name, times in names.items()]
+            text += f" {mark}{words.listed(each, _NAMED)}"
     return text

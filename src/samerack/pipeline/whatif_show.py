@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from rich import box
-from rich.console import Group
 from rich.table import Table
 
 from samerack.common import words
@@ -203,7 +202,10 @@ class WhatIfTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindOfChange:
-    """One kind of change over the fleet: number of places where it saves, groups concerned, dollars a month."""
+    """One kind of change over the fleet: places where it saves, groups concerned, dollars a month.
+
+    Of a new rack and other leaders, places and groups where it costs more count too.
+    """
 
     scenario: str
     places: int
@@ -257,7 +259,9 @@ def show(answer: WhatIf, console: Console) -> None:
     """Print the answer as two tables, with explanations."""
     console.print(_opening(answer))
     if answer.kinds:
-        console.print(Group(_kinds(answer), _ranking(answer)))
+        console.print(_kinds(answer))
+    if answer.ranking:
+        console.print(_ranking(answer))
         console.print(
             "Leading and fetching near are alternatives of a group, and so are unequal shares, other racks for members "
             "or leaders, and a new rack: their savings do not add up. What has to be done first is named first, and "

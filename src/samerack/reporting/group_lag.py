@@ -6,13 +6,14 @@ The group's page and `samerack lag` show these values. Of a partition None is wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from samerack.common.records import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
 from samerack.traffic.snapshot import (
     UNPLANNED_KINDS,
+    BlindSpot,
     GroupTraffic,
     LowerBound,
     ObservedMember,
@@ -133,7 +134,9 @@ def largest_first(value: float | None, unknown: int = 0) -> tuple[bool, float]:
 
 
 def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
-    """Return the lag of a measured group."""
+    """Return the lag of a measured group; what it reads is not known before one commit interval is measured."""
+    if BlindSpot.YOUNG in group.blind_spots:
+        group = replace(group, partitions=[replace(one, bytes_per_second=None) for one in group.partitions])
     by_id, owned = {member.id: member for member in group.members}, group.owned_by_member()
     shows = group.owned_known and group.kind not in UNPLANNED_KINDS
     members = tuple(_of_member(member, owned[member.id], group, shows_owned=shows) for member in group.members)

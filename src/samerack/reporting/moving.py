@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+import numpy as np
+
 from samerack.assignors.evaluate import share_without_racks
+from samerack.assignors.problem import NOBODY, Problem
 from samerack.cluster.broker_configs import ASSIGNOR, ASSIGNORS_KEY, LINE, MAX_SIZE_KEY, ServerAssignors, from_values
 from samerack.cluster.group_protocols import (
     CONSUMER_SIZE_KEY,
@@ -83,7 +86,7 @@ class Move:
         to: `consumer` or `classic`.
         moved: whether all members use that protocol already.
         weighed_by: bytes or partitions, of which `shares` are.
-        unknown: what brokers do not answer, or do not know.
+        unknown: what brokers do not answer, or do not know; and of which part `shares` are.
         stop: signs during the roll to stop it at, and what each means.
         back: the way back.
     """
@@ -147,7 +150,7 @@ def move_of(facts: MoveFacts, *, back: bool) -> Move:
         shares=_shares(facts),
         obstacles=() if moved else tuple(chain(*forbids)),
         warnings=() if moved or back else tuple(_warnings(facts)),
-        unknown=(*facts.unknown, *(() if moved else (_COMPARE[back],))),
+        unknown=(*facts.unknown, *_without_racks(group.problem), *(() if moved else (_COMPARE[back],))),
         settings=_settings(facts, back=back),
         steps=() if moved else tuple(_steps_back(facts) if back else _steps(facts)),
         stop=() if moved else _STOP[back],
@@ -194,6 +197,15 @@ def _shares(facts: MoveFacts) -> tuple[PlanShare, ...]:
         ),
         PlanShare(plan="classic protocol, led by samerack's agent", share=group.shares.optimal),
     )
+
+
+def _without_racks(problem: Problem | None) -> Iterator[str]:
+    """Yield of what the shares are, where it is not of all."""
+    if problem is None:
+        return
+    for what, racks in (("members", problem.member_rack), ("leader replicas", problem.leader_rack)):
+        if lacking := int(np.count_nonzero(racks == NOBODY)):
+            yield f"racks of {lacking} of {len(racks)} {what}: the shares are of what is known"
 
 
 def _gives_no_racks(facts: MoveFacts) -> bool:

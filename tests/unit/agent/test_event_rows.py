@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samerack.agent.web.event_rows import EventRow, event_rows
-from samerack.events.event import Event, Kind
+from samerack.events.event import Event, Kind, cause
 
 _T = 1_800_000_000.0
 
@@ -128,6 +128,12 @@ def test_one_event_alone_has_its_own_figures() -> None:
     assert (row.mark, row.what) == ("rebalance", "rebalance 3")
     assert row.why == "a member left -worker-1; 2 of 6 partitions moved; 3 members"
     assert row.figures == "took 500 ms, pause 400 ms, across racks 50 % > 20 %"
+
+
+def test_a_client_id_is_named_once() -> None:
+    """Of a member that came back, and of several that have it."""
+    back = _rebalance(1, 3, cause="member-left", left=("a", "pay", "pay", "pay"), joined=("b", "pay"))
+    assert cause(back) == "a member left ±pay +b -a, pay (2)"
 
 
 def test_every_event_is_in_one_row() -> None:

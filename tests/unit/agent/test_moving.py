@@ -263,6 +263,11 @@ def test_what_is_not_known_is_unknown_and_not_zero() -> None:
     ]
     assert made.unknown[0] == "settings of brokers: refused"
     assert (made.obstacles, made.steps[0].done) == ((), None)
+    partly = group(made=problem((*ROTATED[:4], (), ()), {"m1": A, "m2": None, "m3": None}, RANGE))
+    assert move_of(facts(partly), back=False).unknown[:2] == (
+        "racks of 2 of 3 members: the shares are of what is known",
+        "racks of 2 of 6 leader replicas: the shares are of what is known",
+    )
     without_racks = move_of(facts(brokers=[broker("4.0"), broker()]), back=False)
     assert [one.share is None for one in without_racks.shares] == [False, False, True, False]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import pytest
@@ -12,15 +14,17 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from samerack.agent.web import api as web_api
-from samerack.cli import asking
+from samerack.cli import asking, cost
 from samerack.cli.cost import server_lines, view
 from samerack.cli.main import app
 from samerack.cluster.broker_configs import LINE, ServerAssignors
 from samerack.common import words
+from samerack.common.errors import AgentError
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
 from samerack.settings.all_settings import Settings
-from samerack.traffic.snapshot import BlindSpot, Gap
+from samerack.traffic.snapshot import BlindSpot, Family, Gap
+from samerack.traffic.watch import TrafficWatch
 from tests.unit.agent import serving
 from tests.unit.agent.measured import busy, reports, snapshot
 
@@ -64,12 +68,15 @@ def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
     assert f"measured by the agent at http://127.0.0.1:{port}; bytes on the wire in 60 s; AWS: 0.01 USD" in flat
 
 
-def test_cost_names_groups_that_were_measured_too_briefly() -> None:
-    """Their figures depend on where the window happens to begin."""
+def test_cost_names_groups_that_were_measured_too_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their figures depend on where the window happens to begin; --window lengthens only that of the command itself."""
     groups = (replace(one, blind_spots=(BlindSpot.YOUNG,)) if one.group == "orders" else one for one in busy().groups)
-    with served(reports(replace(busy(), groups=tuple(groups)), roles={})) as port:
+    young = reports(replace(busy(), groups=tuple(groups)), roles={})
+    with served(young) as port:
         _, out, _ = run(port, "cost")
-    assert "far off: orders; measure longer with --window" in " ".join(out.split())
+    assert "far off: orders; ask again in a minute" in " ".join(out.split())
+    monkeypatch.setattr(cost, "figures", lambda *_, **__: (young.report(), "measured by this command"))
+    assert "far off: orders; measure longer with --window" in " ".join(run(0, "cost")[1].split())
 
 
 @pytest.mark.parametrize("command", [("cost",), ("cost", "orders", "--json"), ("verify",)])
@@ -190,6 +197,25 @@ def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
     code, out, err = run(port, "cost", "nobody")
     assert (code, out) == (1, "")
     assert err.startswith("samerack: group nobody: not found; closest matches: billing-kip848, orders")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_misspelt_group_is_refused_before_the_window(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, refused: bool
+) -> None:
+    """Who waits at a terminal sees for how long; a broker that does not list its groups may have this one."""
+    slept: list[float] = []
+    gap = Gap(what=Family.GROUPS, where="broker 1", refused=True, reason="", consequence="")
+    monkeypatch.setattr(TrafficWatch, "poll", lambda _: replace(busy(), gaps=(gap,) if refused else ()))
+    monkeypatch.setattr(asking, "ask_selector", lambda _: lambda: True)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "monotonic", lambda: 7.0 * len(slept))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    where = asking.AgentPlace(settings=Settings(kafka={"bootstrap.servers": "h:9092"}))
+    with nullcontext() if refused else pytest.raises(AgentError, match=r"group order: not found; closest .*: orders"):
+        asking.figures(where, window=20.0, measure=True, group="order")
+    assert bool(slept) is refused
+    assert capsys.readouterr().err == "measuring 20 s; Ctrl-C ends it\n"
 
 
 def test_verify_has_findings_and_exit_code(port: int) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from samerack.cli.lag import lacking, members_table, partitions_table, racks_table
+from samerack.cli.lag import members_table, partitions_table, racks_table, total
 from samerack.reporting.group_lag import GroupLag, from_json, group_lag, to_json
-from samerack.traffic.snapshot import GroupTraffic, LowerBound, Pace
+from samerack.traffic.snapshot import BlindSpot, GroupTraffic, LowerBound, Pace
 from tests.unit.agent.measured import A, B, C, group
 from tests.unit.cli.tables import cells_of
 
@@ -46,8 +46,11 @@ def test_a_sum_with_an_unknown_part_is_a_lower_bound() -> None:
         ("client-m2", B, None, 1),
     ]
     assert [(one.lag_seconds, one.lag_seconds_unknown_partitions) for one in found.members] == [(75.0, 0), (None, 1)]
-    assert lacking(found) == ", both at least: unknown are the lag of 1 and the age of 2 of its partitions"
-    assert not lacking(group_lag(group(members={"m1": A})))
+    records = "lag in total: at least 27 (unknown of 1 of its partitions)"
+    assert total(found) == f"{records}, age of the oldest: at least 75 s (unknown of 2 of its partitions)"
+    assert total(replace(found, lag_seconds=None)) == f"{records}, age of the oldest: unknown"
+    assert total(replace(found, lag_seconds_unknown_partitions=0)) == f"{records}, age of the oldest: 75 s"
+    assert total(group_lag(group(members={"m1": A}))) == "lag in total: 120, age of the oldest: 12 s"
     assert [
         (one.partition, one.committed, one.lag_records, one.lag_seconds, one.client_id) for one in found.partitions
     ] == [
@@ -64,6 +67,13 @@ def test_a_member_without_partitions_lags_behind_nothing() -> None:
     busy, idle = group_lag(replace(whole, partitions=(first, replace(second, bytes_per_second=None)))).members
     assert (busy.partitions, busy.bytes_per_second) == (2, None)
     assert (idle.partitions, idle.bytes_per_second, idle.lag_records, idle.lag_seconds) == (0, 0, 0, 0)
+
+
+def test_what_a_young_measurement_shows_of_reads_is_no_rate() -> None:
+    """`lag --measure` takes a second, in which a member commits all that it has read in five seconds, or nothing."""
+    young = replace(group(members={"m1": A}), blind_spots=(BlindSpot.YOUNG,))
+    (row,) = cells_of(members_table(group_lag(young), width=160), 160, figure="lag")[1:]
+    assert row == ["client-m1", A, "keeps up", "6", "-", "120", "12 s"]
 
 
 def test_a_member_shows_what_its_sum_lacks() -> None:

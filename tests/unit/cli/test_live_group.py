@@ -119,8 +119,10 @@ class _Brokers:
         kind: str = "classic",
         of: str = "consumer",
         protocol: str = "range",
+        subscription: Subscription = _SUBSCRIPTION,
     ) -> None:
         self.states, self.there, self.kind, self.of, self.protocol = [state], there, kind, of, protocol
+        self.subscription = subscription
         self.code = ErrorCode.none if kind == "consumer" else ErrorCode.group_id_not_found
         self.wire = ScriptedWire(self._answer)
 
@@ -144,7 +146,7 @@ class _Brokers:
             return configs_response(question.broker, {"group.consumer.assignors": "uniform,range"})
         assert isinstance(request, DescribeGroupsRequest)
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-        return classic_response(_SUBSCRIPTION, state=state, protocol_type=self.of, protocol=self.protocol)
+        return classic_response(self.subscription, state=state, protocol_type=self.of, protocol=self.protocol)
 
     def subject(self) -> Subject:
         """What a plan is about."""
@@ -167,6 +169,14 @@ def test_a_classic_group_is_described_by_its_coordinator_alone() -> None:
     assert subject.view is not None
     described = [one.broker for one in brokers.wire.asked if isinstance(one.request, DescribeGroupsRequest)]
     assert described == [2]
+
+
+def test_an_agents_dynamic_member_is_no_consumer_of_the_plan() -> None:
+    """The agent has no instance id where a static member could be given partitions."""
+    subject = _Brokers(protocol="sticky", subscription=Subscription(version=0, topics=())).subject()
+    assert subject.members == ()
+    assert subject.view is not None
+    assert len(subject.view.members) == 1
 
 
 def test_a_group_of_the_new_protocol_has_what_its_brokers_offer() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +16,7 @@ from samerack.cli import live_group, live_plan
 from samerack.cli.live_group import Subject
 from samerack.cli.main import app
 from samerack.cluster.racks import NO_HOSTS
+from samerack.common.errors import AgentError
 from samerack.planning.members import members_of_view
 from samerack.protocol.values import from_pairs
 from samerack.settings.all_settings import Settings
@@ -45,7 +48,7 @@ def _observe(records: Mapping[Partition, float], settings: Settings, *, seconds:
 
 
 def _plan(
-    monkeypatch: pytest.MonkeyPatch, *options: str, records: Mapping[Partition, float] = RECORDS
+    monkeypatch: pytest.MonkeyPatch, *options: str, records: Mapping[Partition, float] = RECORDS, role: str = ""
 ) -> dict[str, Any]:
     """The plan of a group of two members, of which one has the partitions with many records."""
     view = group(
@@ -57,7 +60,7 @@ def _plan(
         "subject_of": Subject(protocol="range", members=members_of_view(view, RackSettings()), view=view),
         "read_metadata": view_of(RACKS, (), t=[partition(1)] * 4),
         "asked_configs": (True, None, []),
-        "agent_says": {},
+        "agent_says": {"role": role},
     }
     for name, answer in known.items():
         monkeypatch.setattr(live_plan, name, lambda *_, answer=answer: answer)
@@ -79,6 +82,30 @@ def test_a_plan_is_by_what_it_is_to_be_balanced_by(
     shown = _plan(monkeypatch, "--balance", balance, "--seconds", "30")
     assert (shown["present"]["load_above_least"], shown["proposed"]["load_above_least"]) == pytest.approx(above)
     assert (shown["proposed"]["moved"], shown["warnings"]) == (moved, [])
+
+
+def test_a_plan_without_the_agents_file_is_not_the_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its figures differ from those of an agent with other settings, which leads the group."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    (warning,) = _plan(monkeypatch, role="leading")["warnings"]
+    assert warning.startswith("planned by the settings of this command, not by those of the running agent")
+    assert _plan(monkeypatch, role="following")["warnings"] == []
+    file = tmp_path / "samerack.yaml"
+    file.write_text("leading: {balance: partitions}\n")
+    assert _plan(monkeypatch, "--config", str(file), role="leading")["warnings"] == []
+    monkeypatch.setenv("SAMERACK_CONFIG", str(file))
+    assert _plan(monkeypatch, role="leading")["warnings"] == []
+
+
+def test_a_group_that_cannot_be_planned_is_refused_before_the_time_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt group was refused after --seconds."""
+    observe = Mock()
+    monkeypatch.setattr(live_group, "observe", observe)
+    monkeypatch.setattr(live_plan, "hosts_known", lambda *_: (NO_HOSTS, ""))
+    monkeypatch.setattr(live_plan, "subject_of", Mock(side_effect=AgentError("group order: does not exist")))
+    done = CliRunner().invoke(app, ["plan", "order", "-b", "h:1", "--seconds", "30"])
+    assert (done.exit_code, done.stderr) == (1, "samerack: group order: does not exist\n")
+    observe.assert_not_called()
 
 
 def test_records_that_were_not_measured_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:

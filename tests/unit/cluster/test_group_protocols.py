@@ -21,7 +21,7 @@ from kio.schema.consumer_group_describe.v1.response import (
     Member,
 )
 from kio.schema.errors import ErrorCode
-from kio.schema.types import GroupId
+from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta
 
 from samerack.cluster.broker_assigned import KioRequest
@@ -58,7 +58,9 @@ def _classic(user_data: bytes = b"", error_code: int = 0, state: str = "Stable")
     )
 
 
-def _managed(*types: int, error: ErrorCode = ErrorCode.none) -> ConsumerGroupDescribeResponse:
+def _managed(
+    *types: int, topics: tuple[TopicName, ...] = (TopicName("clicks"),), error: ErrorCode = ErrorCode.none
+) -> ConsumerGroupDescribeResponse:
     nothing = Assigned(topic_partitions=())
     members = tuple(
         Member(
@@ -68,6 +70,7 @@ def _managed(*types: int, error: ErrorCode = ErrorCode.none) -> ConsumerGroupDes
             client_host="/10.0.0.1",
             assignment=nothing,
             target_assignment=nothing,
+            subscribed_topic_names=topics,
             member_type=i8(kind),
         )
         for number, kind in enumerate(types)
@@ -175,6 +178,18 @@ def test_members_of_a_converted_group_have_their_protocols() -> None:
     """Brokers report 0 for classic members, 1 for new ones; -1 is not known."""
     found = ask_members(_wire(managed=_managed(0, 1, -1)), "orders")
     assert (found.kind, [one.new for one in found.members]) == ("consumer", [False, True, None])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "instance_id", "consumers"),
+    [("sticky", None, 0), ("sticky", "samerack", 0), ("range", "samerack", 0), ("range", None, 1)],
+)
+def test_an_agents_own_member_does_not_move(protocol: str, instance_id: str | None, consumers: int) -> None:
+    """It has no topics; only where agents are static, a dynamic member without topics is a consumer."""
+    answer = classic_response(Subscription(version=0, topics=()), protocol=protocol, instance_id=instance_id)
+    assert len(ask_members(_wire(classic=answer), "orders").members) == consumers
+    found = ask_members(_wire(managed=_managed(0, 1, topics=())), "orders")
+    assert [one.new for one in found.members] == [True], "one of the new protocol may wait for topics of its pattern"
 
 
 def test_brokers_without_the_new_protocol_are_asked_as_they_can_be() -> None:

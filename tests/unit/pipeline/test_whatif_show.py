@@ -137,6 +137,9 @@ def test_a_fleet_that_needs_nothing_gets_that_answer() -> None:
     """One sentence replaces an empty table."""
     nothing = replace(ANSWER, kinds=[], ranking=[], failures=[])
     assert "No change saves a cent a month." in shown(nothing)
+    costs = replace(nothing, kinds=[KindOfChange(scenario=ELECT, places=2, groups=2, saves_dollars=-3.0)])
+    assert "2 -$3.00 No change saves a cent a month." in shown(costs), "what was asked for costs more"
+    assert "No change saves" not in shown(ANSWER)
 
 
 def test_json_has_the_same() -> None:

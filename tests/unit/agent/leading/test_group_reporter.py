@@ -9,13 +9,17 @@ import pytest
 
 from samerack.agent.group_status import FOLLOWING, OBSERVING, WAITING
 from samerack.agent.group_status import LEADING as LEADS
+from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Changes, Decision, Reason
+from samerack.assignors.build import MemberInput, build_problem
 from samerack.cluster.group import GroupView
 from samerack.cluster.view import SettledCluster
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
+from samerack.planning.planner import make_plan
+from samerack.planning.problem import mode_of
 from samerack.protocol.values import from_pairs
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.leading.scripted import reporter_of
@@ -64,6 +68,18 @@ def test_a_rebalance_for_racks_is_an_event_with_what_has_changed() -> None:
     proposed, suppressed = events.latest(kinds=("decision",))
     assert proposed.detail == "changed: topics a and 3 more; members m-1, m-2; traffic"
     assert suppressed.detail == ""
+
+
+def test_a_plan_says_that_it_counts_what_members_that_stay_give_up() -> None:
+    """The rebalance counts partitions of members that left as moved too: the two looked contradictory."""
+    reporter, events, _ = recording_reporter()
+    stays = MemberInput(id="m-1", topics=("t",), rack="a", owned={"t": (0, 1)})
+    problem = build_problem(topics={"t": [["a"]] * 4}, members=[stays])
+    plan = make_plan(problem, mode_of("range", reporter.settings.leading, rack_aware_fetch=True))
+    view = cluster(t=[(1,)])
+    reporter.planned(Sent(generation=1, plan=plan, cluster=view, seconds=0.0, members=1, subscriptions={}))
+    (event,) = events.latest(kinds=("plan",))
+    assert event.detail == "0 of 4 partitions are taken from members that stay, 0 of them a round later"
 
 
 def test_the_breaker_is_reported_when_it_opens_opens_again_and_closes() -> None:
