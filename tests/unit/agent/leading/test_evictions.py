@@ -80,6 +80,29 @@ def test_a_group_whose_evicted_member_does_not_come_back_is_remembered(case: Cas
     ]
 
 
+def test_who_was_not_evicted_after_all_is_not_missed(case: Case) -> None:
+    """The time for it was over when it was written: it has its id, however late the group is described."""
+    case.evict(A, B)
+    assert case.see(A, *AGAIN[1:2], C, after=0.2) == ""
+    case.evict(A)
+    case.evict(A)
+    assert case.see(A, B, C, after=20.0) == case.restarted().reason == ""
+    case.evict(A, B)
+    assert case.see(A, C, after=10.0).startswith("members (b) did not")
+
+
+def test_the_time_to_write_is_not_the_time_to_come_back(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that waits does so before the eviction."""
+
+    def wait(*_: object) -> None:
+        case.now += 8.0
+
+    monkeypatch.setattr(case.evictions.memory, "keep", wait)
+    case.evict(A)
+    monkeypatch.undo()
+    assert case.see(*AGAIN, after=8.0) == ""
+
+
 def test_members_that_are_started_again_are_not_back(case: Case) -> None:
     """Kubernetes starts them again under the same names after ten seconds: seen late, they might be those."""
     case.evict(A, B, C)
