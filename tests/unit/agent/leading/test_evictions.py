@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.leader import OperatorRequests
+from samerack.agent.leading.membership import Hold
+from samerack.agent.leading.session import Session
 from samerack.cluster.group import GroupView, MemberView
 from samerack.events import EventLog
 from tests.unit.agent.leading.scripted import reporter_of
@@ -101,6 +104,23 @@ def test_the_time_to_write_is_not_the_time_to_come_back(case: Case, monkeypatch:
     case.evict(A)
     monkeypatch.undo()
     assert case.see(*AGAIN, after=8.0) == ""
+
+
+def test_who_is_back_during_a_takeover_is_not_missed(case: Case) -> None:
+    """After the release its rebalance may last for ten seconds more; before, no turn waits for a poll or a file."""
+    parts: Any = MagicMock(clock=lambda: case.now, evictions=case.evictions)
+    parts.admission.configure_mock(max_size=None, full="")
+    member: Any = MagicMock(hold_state=Hold.HELD, fenced=False)
+    member.join.return_value = False
+    member.describe.return_value = view(*AGAIN)
+    session = Session(parts, member, MagicMock(), seen_at=case.now)
+    case.evict(A)
+    session.turn()
+    member.describe.assert_not_called()
+    case.now += 3.0
+    member.hold_state = Hold.NONE
+    session.turn()
+    assert case.see(*AGAIN, after=7.0) == case.restarted().reason == ""
 
 
 def test_members_that_are_started_again_are_not_back(case: Case) -> None:
