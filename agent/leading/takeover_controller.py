@@ -223,7 +223,7 @@ class TakeoverController:
         if reason or dry_run:
             self._answer(progress, reason, gain, asked=asked)
             return False
-        self._begin(member, view, evaluation, gain)
+        self._begin(member, view, gain)
         return True
 
     def turn(self, member: Membership) -> float:
@@ -307,8 +307,8 @@ class TakeoverController:
             self.reporter.takeover(TakeoverOutcome.REFUSED.value, reason=reason)
         self._refused = "" if asked else reason
 
-    def _begin(self, member: Membership, view: GroupView, evaluation: Evaluation, gain: Gain) -> None:
-        self.evaluator.decide(evaluation)  # takes a token from the budget, as for a rebalance
+    def _begin(self, member: Membership, view: GroupView, gain: Gain) -> None:
+        self.evaluator.takes_over()
         pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
         self._tries, self._again_at = self._tries + 1, self.clock() + pause
         number = self.request.next_number
