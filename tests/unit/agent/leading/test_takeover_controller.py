@@ -139,6 +139,23 @@ def test_it_leads_again_after_a_leave_if_that_was_wished(lead_again: bool) -> No
     assert stage.evaluator.spent == lead_again
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_takeovers_undone_before_do_not_prevent_that(asked: bool) -> None:  # noqa: FBT001
+    """Those that were asked for never count, and its own only until the next leave."""
+    stage = Stage(leading=LeadingSettings(takeover="patient" if asked else "clean"))
+    for pause in (30, 60, 1_000_000):
+        if asked:
+            stage.ask()
+        assert stage.consider()
+        stage.takeovers.end(stage.member)
+        stage.now += pause
+    for since in (1.0, 2.0):
+        stage.returned = RebalanceRequest(group="orders", wish=Wish.RETURN, since=since, lead_again=True)
+        assert stage.consider()
+        stage.takeovers.end(stage.member)
+        assert not stage.consider()
+
+
 def test_a_dry_run_answers_and_changes_nothing() -> None:
     """A dry run reports the gain, also from a place that the agent would have to leave first."""
     stage = Stage()
