@@ -36,8 +36,8 @@ class Evictions:
     def __post_init__(self) -> None:
         """Start without an eviction that this process knows of."""
         self._before: Counter[tuple[str, str]] = Counter()
-        self._away: Counter[tuple[str, str]] = Counter()
-        """Who was evicted and is not known to be back, by client id and host."""
+        self._away: dict[str, tuple[str, str]] = {}
+        """Who was evicted and is not known to be back: client id and host by the member id of then."""
         self._until = float("inf")
 
     @property
@@ -55,35 +55,39 @@ class Evictions:
     def begin(self, before: Iterable[MemberView], evicted: Iterable[MemberView]) -> None:
         """Record which of the members are about to be evicted."""
         self._before |= Counter(map(client_of, before))
-        self._away += Counter(map(client_of, evicted))
+        self._away |= {one.id: client_of(one) for one in evicted}
+        self.memory.keep(self.group, _names(self._away.values()))
         self._until = self.clock() + _RETURN_SECONDS
-        self.memory.keep(self.group, _names(self._away))
 
     def see(self, view: GroupView) -> None:
         """Compare a description with the members before the eviction: are all back, or is it too late by now?"""
-        missing = (self._before - Counter(map(client_of, view.members))) & self._away
-        if self._away and self.clock() > self._until:
-            self._conclude(missing or self._away)  # whoever is there by now may have been started again
-        elif self._away and not missing:
+        if not self._away:
+            return
+        here = {one.id for one in view.members}  # whoever has the id of then was not evicted: it was too late for that
+        away = Counter(client for member_id, client in self._away.items() if member_id not in here)
+        missing = (self._before - Counter(map(client_of, view.members))) & away
+        if away and self.clock() > self._until:
+            self._conclude(missing or away)  # whoever is there by now may have been started again
+        elif not missing:
             self.forget()
 
     def ends_alone(self) -> None:
         """Conclude that nobody has come back, after the agent has waited for them in the group."""
         if self._away:
-            self._conclude(self._away)
+            self._conclude(self._away.values())
 
     def forget(self) -> None:
         """Forget all evictions: members may be evicted again."""
         self._clear()
         self.memory.keep(self.group, "")
 
-    def _conclude(self, missing: Counter[tuple[str, str]]) -> None:
+    def _conclude(self, missing: Iterable[tuple[str, str]]) -> None:
         self.memory.keep(self.group, _names(missing))
         self._clear()
         self.reporter.evicts_nobody(self.reason)
 
     def _clear(self) -> None:
-        self._before, self._away, self._until = Counter(), Counter(), float("inf")
+        self._before, self._away, self._until = Counter(), {}, float("inf")
 
 
 def client_of(member: MemberView) -> tuple[str, str]:
@@ -91,5 +95,5 @@ def client_of(member: MemberView) -> tuple[str, str]:
     return member.client_id, member.client_host
 
 
-def _names(clients: Counter[tuple[str, str]]) -> str:
+def _names(clients: Iterable[tuple[str, str]]) -> str:
     return words.listed(sorted({client_id for client_id, _ in clients}), _MAX_NAMES)

@@ -176,11 +176,13 @@ class InitialRebalance:
         return self._rejoins < _MAX_REJOINS and self.clock() < self.rejoin_until
 
     def _evict(self, member: Membership, view: GroupView, members_ahead: tuple[MemberView, ...]) -> bool:
+        self.on_evict(view.members, members_ahead)
+        if not self.is_open:  # that may have waited for a disk
+            return False
         if not self._evictions:  # the time covers later evictions too: the members of this one are back by then
             member.await_return(_SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
         self._evicted_from, self._suspects = view, None
-        self.on_evict(view.members, members_ahead)
         try:
             member.evict(*(one.id for one in members_ahead))
         except kafka_errors.UnknownMemberIdError:

@@ -102,6 +102,7 @@ class Membership(GroupMember):
         self._assigned: TopicPartitions | None = None
         self.hold_state = Hold.NONE
         """The state of holding the group; FAILED if the broker gave no member id to hold it with."""
+        self._held_at = float("-inf")
         self._once_more: Any = None
         """A future of the response to a JoinGroup that was sent right after the one that is answered next."""
         self._return_until = float("-inf")
@@ -196,6 +197,7 @@ class Membership(GroupMember):
         return super()._send_join()
 
     async def _reserve_pending_member(self) -> None:
+        self._held_at = time.monotonic()
         try:
             pending_member = await self._reserve()
         except (kafka_errors.KafkaError, AgentError):
@@ -258,6 +260,11 @@ class Membership(GroupMember):
         """
         self.hold_state = Hold.ASKED
         self._net.call_soon_threadsafe(self._have_ready)
+
+    @property
+    def held_seconds(self) -> float:
+        """For how long the group may have been held: since the request for the pending member's id."""
+        return time.monotonic() - self._held_at
 
     def let_go(self) -> None:
         """End the hold of the group: release every reserved id and reserve no more.

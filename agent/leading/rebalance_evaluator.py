@@ -25,6 +25,7 @@ from samerack.agent.policy import (
     fresh,
     remembering,
     rules_of,
+    taking_over,
 )
 from samerack.agent.policy.measured import UNMEASURED, Measured, byte_rates
 from samerack.agent.policy.requests import RebalanceRequest
@@ -275,13 +276,20 @@ class RebalanceEvaluator:
         return decision, news != last_reported
 
     def dry_run(self, evaluation: Evaluation) -> Decision:
-        """Return what `decide` would return, without spending from the budget or changing state."""
+        """Return what `decide` would return had it proposed nothing yet, without spending from the budget."""
         return self._decide(evaluation, dry_run=True)[1]
+
+    def takes_over(self) -> None:
+        """Take a token from the budget for a takeover that begins, which waits for no sign of life any more."""
+        now = self.clock()
+        self._state = taking_over(self._state, now, self._rules)
+        self.lives.decided(now, waits=False)
 
     def _decide(self, evaluation: Evaluation, *, dry_run: bool = False) -> tuple[PolicyState, Decision]:
         now = self.clock()
         self._measure(evaluation, now)
-        state, decision = decide(self._state, evaluation.condition, now, self.wall(), self._rules)
+        state = replace(self._state, proposed=None, relief_proposed={}) if dry_run else self._state
+        state, decision = decide(state, evaluation.condition, now, self.wall(), self._rules)
         waits = decision.reason is Reason.MEMBER_MAY_BE_AWAY
         if waits or not dry_run:
             self.lives.decided(now, waits=waits)

@@ -21,7 +21,7 @@ from samerack.agent.leading.initial_rebalance import (
     safe_to_join_until,
     safe_until,
 )
-from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.membership import Hold, Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.rebalance_evaluator import Evaluation
@@ -395,6 +395,8 @@ class Session:
         if not member.member_id:
             takeovers.end(member)
             return 0.0
+        if member.hold_state is Hold.NONE and self._group.due_seconds <= 0:
+            self._group.poll()  # released: who was evicted is seen to be back, however long the rebalance lasts
         if member.wants_join and member.join(_HELD_JOIN_SECONDS):
             self._joined()
             return 0.0

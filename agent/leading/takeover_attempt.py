@@ -189,7 +189,7 @@ class TakeoverAttempt:
 
     def _gather(self, member: Membership) -> None:
         if member.hold_state is Hold.HELD:
-            self._held_since = self.clock()
+            self._held_since = self.clock() - member.held_seconds
             self.notify_supervisor()
             self._happens(TakeoverEvent.IS_HELD)
             self._hold(member)
@@ -202,10 +202,9 @@ class TakeoverAttempt:
             )
             self._undo(member, TakeoverEvent.MEMBERS_ARE_SLOW, reason)
 
-    def _hold(self, member: Membership) -> None:
-        if self._held() > HELD_SECONDS:
-            reason = f"the group was held for {HELD_SECONDS:g} s, and its leader could not be evicted"
-            self._undo(member, TakeoverEvent.HELD_FOR_LONG, reason)
+    def _hold(self, member: Membership, announced: frozenset[str] = frozenset()) -> None:
+        """Evict the leader, and those before the agent, once `on_evict` was called with them."""
+        if self._is_late(member):
             return
         view = member.describe()
         verdict = may_evict(self.before, view, member)
@@ -224,11 +223,22 @@ class TakeoverAttempt:
         elif verdict.go:
             before = ahead(view, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
-            self._evicted_at = self.clock()
-            members = self.before.members
-            self.on_evict(members, tuple(one for one in members if one.id in self._evicted))
-            member.evict(*self._evicted)
-            self._happens(TakeoverEvent.NOBODY_OWNS_ANYTHING)
+            if self._evicted != announced:
+                members = self.before.members
+                self.on_evict(members, tuple(one for one in members if one.id in self._evicted))
+                self._hold(member, self._evicted)  # that may have waited for a disk: look at the group again
+            elif not self._is_late(member):  # nor was the description late: no member owns partitions yet
+                self._evicted_at = self.clock()
+                member.evict(*self._evicted)
+                self._happens(TakeoverEvent.NOBODY_OWNS_ANYTHING)
+
+    def _is_late(self, member: Membership) -> bool:
+        """Return whether the group has been held for so long that nobody may be evicted; then undo the attempt."""
+        if self._held() <= HELD_SECONDS:
+            return False
+        reason = f"the group was held for {HELD_SECONDS:g} s, and its leader could not be evicted"
+        self._undo(member, TakeoverEvent.HELD_FOR_LONG, reason)
+        return True
 
     def _await_return(self, member: Membership) -> None:
         verdict = is_back(self.before, member.describe(), self._evicted)

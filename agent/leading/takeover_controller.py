@@ -179,6 +179,8 @@ class TakeoverController:
         self._attempt: TakeoverAttempt | None = None
         self._tries = 0
         self._again_at = float("-inf")
+        self._left: RebalanceRequest | None = None
+        """The leave since which those tries are."""
         self._joined_at = float("inf")
         self._rejoins: deque[float] = deque(maxlen=_REJOINS)
         self._refused = ""
@@ -223,7 +225,7 @@ class TakeoverController:
         if reason or dry_run:
             self._answer(progress, reason, gain, asked=asked)
             return False
-        self._begin(member, view, evaluation, gain)
+        self._begin(member, view, gain, asked=asked)
         return True
 
     def turn(self, member: Membership) -> float:
@@ -286,6 +288,8 @@ class TakeoverController:
     def _is_due(self) -> bool:
         """Return whether the setting, or a leave, asks for a takeover now: no recent rebalance, no pause after one."""
         now, left = self.clock(), self.returned()
+        if left != self._left:
+            self._left, self._tries, self._again_at = left, 0, float("-inf")
         wanted = self.leading.takeover == "clean" or (left is not None and left.lead_again)
         return wanted and now >= self._again_at and now - self._joined_at >= _STABLE_SECONDS
 
@@ -307,10 +311,11 @@ class TakeoverController:
             self.reporter.takeover(TakeoverOutcome.REFUSED.value, reason=reason)
         self._refused = "" if asked else reason
 
-    def _begin(self, member: Membership, view: GroupView, evaluation: Evaluation, gain: Gain) -> None:
-        self.evaluator.decide(evaluation)  # takes a token from the budget, as for a rebalance
-        pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
-        self._tries, self._again_at = self._tries + 1, self.clock() + pause
+    def _begin(self, member: Membership, view: GroupView, gain: Gain, *, asked: bool) -> None:
+        self.evaluator.takes_over()
+        if not asked:
+            pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
+            self._tries, self._again_at = self._tries + 1, self.clock() + pause
         number = self.request.next_number
         self.reporter.takeover(
             "begin", reason=f"{words.percent(gain.share_now)} across racks, {words.percent(gain.share_then)} possible"

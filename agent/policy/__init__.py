@@ -11,7 +11,7 @@ checks with windows and budget, `breaker` the comparison of rebalances with thei
 
 from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Changes, CrossRackShare, GroupCondition
-from samerack.agent.policy.decide import PolicyState, decide, fresh, remembering
+from samerack.agent.policy.decide import PolicyState, decide, fresh, remembering, taking_over
 from samerack.agent.policy.reasons import (
     EXEMPT,
     REFUSALS,
@@ -44,4 +44,5 @@ __all__ = [
     "fresh",
     "remembering",
     "rules_of",
+    "taking_over",
 ]

@@ -108,6 +108,12 @@ def remembering(state: PolicyState, times: Iterable[float]) -> PolicyState:
     return replace(state, budget=replace(state.budget, spent=spent))
 
 
+def taking_over(state: PolicyState, now: float, rules: PolicyRules) -> PolicyState:
+    """Take a token for a takeover: the policy has not decided it, and the last trial ends without a result."""
+    budget = _spent(_refilled(state.budget, now, rules))
+    return replace(state, budget=budget, breaker=replace(state.breaker, trial=None))
+
+
 def decide(
     state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: PolicyRules
 ) -> tuple[PolicyState, Decision]:

@@ -5,7 +5,7 @@ Of a stable group they come from its description; of a group that joins, from th
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -86,17 +86,18 @@ def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOS
 
 
 def returned(
-    joined: Iterable[tuple[str, str | None, Subscription]], *, known: Container[str], evicted: Iterable[MemberView]
+    joined: Collection[tuple[str, str | None, Subscription]], *, known: Container[str], evicted: Iterable[MemberView]
 ) -> dict[str, str]:
     """Return the former ids of members that were evicted, by the ids under which they are back.
 
     Args:
         joined: Member id, instance id and subscription of each member that joined.
         known: Ids of members of before; no other member is new.
-        evicted: Dynamic members, which are known again by their client ids.
+        evicted: Dynamic members, which are known again by their client ids; who joins under its id of before was not.
     """
+    here = {member for member, _, _ in joined}
     former: dict[str, list[str]] = {}
-    for member in sorted(evicted, key=lambda one: one.id, reverse=True):
+    for member in sorted((one for one in evicted if one.id not in here), key=lambda one: one.id, reverse=True):
         former.setdefault(member.client_id, []).append(member.id)
     new = sorted(member for member, instance, _ in joined if instance is None and member not in known)
     return {member: ids.pop() for member in new if (ids := former.get(client_id_of(member)))}

@@ -110,6 +110,10 @@ def test_what_evicted_members_owned_is_theirs_under_other_ids() -> None:
     assert leads.sent.plan.before.moved == leads.sent.plan.after.moved == 0
     assert leads.sent.plan.problem.owner.tolist().count(NOBODY) == 0
     assert leads.sent.returned == {back["a"]: ids["a"], back["b"]: ids["b"]}
+    leads.see(group(*before.values()))
+    leads.evicts([before["a"], before["b"]])
+    leads.assign(_joined("range", **dict.fromkeys([ids["a"], *back.values(), ids["c"]], _reader("t"))))
+    assert leads.sent.returned == {back["b"]: ids["b"]}, "the other was not evicted after all"
     leads.see(group(member("other", "t")))
     leads.assign(_joined("range", **{back["a"]: _reader("t")}))
     assert leads.sent.returned == {}

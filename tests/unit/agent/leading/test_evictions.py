@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from samerack.agent.leading.evictions import Evictions
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.leader import OperatorRequests
+from samerack.agent.leading.membership import Hold
+from samerack.agent.leading.session import Session
 from samerack.cluster.group import GroupView, MemberView
 from samerack.events import EventLog
 from tests.unit.agent.leading.scripted import reporter_of
@@ -78,6 +81,46 @@ def test_a_group_whose_evicted_member_does_not_come_back_is_remembered(case: Cas
     assert [(one.kind, one.action, one.reason) for one in case.events.latest()] == [
         ("back-off", "evicts nobody", reason)
     ]
+
+
+def test_who_was_not_evicted_after_all_is_not_missed(case: Case) -> None:
+    """The time for it was over when it was written: it has its id, however late the group is described."""
+    case.evict(A, B)
+    assert case.see(A, *AGAIN[1:2], C, after=0.2) == ""
+    case.evict(A)
+    case.evict(A)
+    assert case.see(A, B, C, after=20.0) == case.restarted().reason == ""
+    case.evict(A, B)
+    assert case.see(A, C, after=10.0).startswith("members (b) did not")
+
+
+def test_the_time_to_write_is_not_the_time_to_come_back(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that waits does so before the eviction."""
+
+    def wait(*_: object) -> None:
+        case.now += 8.0
+
+    monkeypatch.setattr(case.evictions.memory, "keep", wait)
+    case.evict(A)
+    monkeypatch.undo()
+    assert case.see(*AGAIN, after=8.0) == ""
+
+
+def test_who_is_back_during_a_takeover_is_not_missed(case: Case) -> None:
+    """After the release its rebalance may last for ten seconds more; before, no turn waits for a poll or a file."""
+    parts: Any = MagicMock(clock=lambda: case.now, evictions=case.evictions)
+    parts.admission.configure_mock(max_size=None, full="")
+    member: Any = MagicMock(hold_state=Hold.HELD, fenced=False)
+    member.join.return_value = False
+    member.describe.return_value = view(*AGAIN)
+    session = Session(parts, member, MagicMock(), seen_at=case.now)
+    case.evict(A)
+    session.turn()
+    member.describe.assert_not_called()
+    case.now += 3.0
+    member.hold_state = Hold.NONE
+    session.turn()
+    assert case.see(*AGAIN, after=7.0) == case.restarted().reason == ""
 
 
 def test_members_that_are_started_again_are_not_back(case: Case) -> None:

@@ -191,6 +191,18 @@ def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
     assert (attempt.member.evicted, late.member.evicted) == ([], [])
 
 
+def test_nobody_is_evicted_when_the_delay_may_be_over_by_the_time_that_they_are_remembered() -> None:
+    """The disk may wait meanwhile."""
+    attempt = Attempt(A)
+
+    def wait(*_: object) -> None:
+        attempt.now += 5.0
+
+    attempt.initial_rebalance.on_evict = wait
+    assert not attempt.turn(A, AGENT)
+    assert attempt.member.evicted == []
+
+
 def test_who_is_about_to_be_evicted_is_passed_on_before_the_request() -> None:
     """A process that ends right after it has not lost it."""
     attempt = Attempt(A)

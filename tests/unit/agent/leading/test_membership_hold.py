@@ -32,6 +32,7 @@ def test_a_hold_joins_once_more_behind_a_pending_member(membership: Membership, 
     assert coordinator.sent[3] == "SyncGroup"
     assert membership.hold_state is Hold.HELD
     assert membership.pending == {"pending"}
+    assert 0.0 <= membership.held_seconds < WAIT_SECONDS
     membership.let_go()
     assert coordinator.sent[4:] == ["LeaveGroup"]
     assert membership.pending == frozenset()

@@ -20,6 +20,7 @@ from hypothesis import settings
 
 from samerack.agent.group_status import LEADING, OBSERVING
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.session import Session
 from samerack.agent.policy.requests import Wish
 from samerack.agent.supervisor.line import HAND_OVER_SECONDS
@@ -201,6 +202,35 @@ def test_a_thread_that_hangs_keeps_its_group_waiting_for_ten_seconds() -> None:
         assert world.timeline.now - began < 12_000
         assert all(one.owned for one in world.consumers)
         assert AGENTS not in {one.client_id for one in group.members}
+
+
+@pytest.mark.parametrize(("evicts", "seconds"), [(False, 6), (True, 15)], ids=["hold", "evict"])
+def test_an_agent_that_dies_in_a_takeover_stops_its_group_for_fifteen_seconds(evicts: bool, seconds: int) -> None:  # noqa: FBT001 - a column of the table
+    """With its supervisor: until the pending member ends, and then, if the agent has come to lead, its session."""
+    evict, died = Membership.evict, []
+    with _world(seed=2, initial_delay_ms=0, clean=True) as world:
+
+        def die(member: Membership, *member_ids: str) -> None:
+            if evicts:
+                evict(member, *member_ids)
+            died.append(world.timeline.now)
+            world.freeze_agent(0, 60_000, whole=True)
+
+        for rack in RACKS:
+            world.join("kafka-python", rack)
+        world.settle()
+        world.start_agent(0)
+        world.wait(4000)
+        world.restless_racks(1, 3000)
+        with mock.patch.object(Membership, "evict", die):
+            while not died:
+                world.wait(100)
+        group = world.coordinator.group
+        assert group is not None
+        while group.state is not State.STABLE:
+            world.wait(100)
+        assert seconds - 1 < (world.timeline.now - died[0]) / 1000 < seconds + 0.5
+        assert all(one.owned for one in world.consumers)
 
 
 # memberships that are lost

@@ -32,6 +32,7 @@ class Joining:
     leading: bool = False
     hold_state: Hold = Hold.NONE
     grants: Hold = Hold.HELD
+    held_seconds: float = 0.0
     pending: frozenset[str] = frozenset()
     done: list[str] = field(default_factory=list)
     failing: list[kafka_errors.KafkaError] = field(default_factory=list)
@@ -267,6 +268,31 @@ def test_the_group_is_not_held_for_long() -> None:
     assert (progress.outcome, progress.step) == (TakeoverOutcome.RUNNING, "release")
     assert HELD_SECONDS <= progress.held_seconds <= HELD_SECONDS + 0.2
     assert not stage.joining.pending
+
+
+@pytest.mark.parametrize("waits", ["to write", "for descriptions", "to notice", "to write while a member leaves"])
+def test_nobody_is_evicted_who_may_have_partitions_again(waits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The brokers drop the pending member after six seconds, whatever has kept the agent waiting until then."""
+    stage = Stage(Joining())
+
+    def write(*_: object) -> None:
+        stage.now += HELD_SECONDS + 0.1
+
+    def write_while_a_member_leaves(*_: object) -> None:
+        stage.joining.view = held(AGENT, M1, M2)
+
+    def describe() -> GroupView:
+        stage.now += HELD_SECONDS / 2 + 0.1
+        return stage.joining.view
+
+    if waits == "to notice":
+        stage.joining.held_seconds = HELD_SECONDS + 0.1
+    elif waits == "for descriptions":
+        monkeypatch.setattr(stage.joining, "describe", describe)
+    else:
+        monkeypatch.setattr(stage.run, "on_evict", write if waits == "to write" else write_while_a_member_leaves)
+    assert stage.turns().outcome is TakeoverOutcome.UNDONE
+    assert stage.joining.done == ["hold", "nudge", "let go"]
 
 
 def test_what_fails_for_the_moment_is_tried_again_while_the_group_may_be_held() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -14,11 +14,13 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.progress import Progress, TakeoverOutcome
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
-from samerack.agent.policy import Action, Changes, Decision, GroupCondition, Reason
+from samerack.agent.policy import Action, Breaker, Changes, Decision, GroupCondition, Reason
 from samerack.agent.policy.requests import RebalanceRequest, Wish
 from samerack.cluster.group import GroupView
+from samerack.cluster.racks import NO_HOSTS
+from samerack.settings.all_settings import Settings
 from samerack.settings.leading import LeadingSettings
-from tests.unit.agent.leading.policies import cost
+from tests.unit.agent.leading.policies import condition, cost
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE, held
 from tests.unit.agent.leading.test_takeover_attempt import Joining
@@ -46,9 +48,8 @@ class _Evaluator:
     def dry_run(self, _: Evaluation) -> Decision:
         return Decision(action=self.action, reason=self.reason, before=0.5, after=self.after)
 
-    def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
+    def takes_over(self) -> None:
         self.spent += 1
-        return self.dry_run(evaluation), True
 
 
 @dataclass
@@ -138,6 +139,23 @@ def test_it_leads_again_after_a_leave_if_that_was_wished(lead_again: bool) -> No
     assert stage.evaluator.spent == lead_again
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_takeovers_undone_before_do_not_prevent_that(asked: bool) -> None:  # noqa: FBT001
+    """Those that were asked for never count, and its own only until the next leave."""
+    stage = Stage(leading=LeadingSettings(takeover="patient" if asked else "clean"))
+    for pause in (30, 60, 1_000_000):
+        if asked:
+            stage.ask()
+        assert stage.consider()
+        stage.takeovers.end(stage.member)
+        stage.now += pause
+    for since in (1.0, 2.0):
+        stage.returned = RebalanceRequest(group="orders", wish=Wish.RETURN, since=since, lead_again=True)
+        assert stage.consider()
+        stage.takeovers.end(stage.member)
+        assert not stage.consider()
+
+
 def test_a_dry_run_answers_and_changes_nothing() -> None:
     """A dry run reports the gain, also from a place that the agent would have to leave first."""
     stage = Stage()
@@ -220,6 +238,29 @@ def test_an_initial_rebalance_is_no_rejoin() -> None:
     stage.takeovers.joined(stage.member, initial=True)
     stage.ask()
     assert stage.consider()
+
+
+@pytest.mark.parametrize("mode", ["propose", "act"])
+def test_what_was_asked_for_and_undone_may_be_asked_for_again(mode: str) -> None:
+    """By the policy's own decisions: a takeover takes a token; it is no open proposal, and no rebalance on trial."""
+    policy = {"mode": mode, "refill_seconds": 10_000}
+    settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}, "groups": ["orders"], "policy": policy})
+    stage, unused = Stage(), cast("Any", None)
+    stage.takeovers.evaluator = evaluator = RebalanceEvaluator(
+        settings=settings, watch=unused, assigning=unused, hosts=NO_HOSTS, clock=lambda: stage.now, group="orders"
+    )
+    evaluation: Any = SimpleNamespace(condition=condition(60, 0), rates_at=stage.now)
+    evaluator.decide(evaluation)  # as the agent led, with an open proposal or a trial since
+    for tokens in (2, 1):
+        assert round(evaluator.tokens) == tokens
+        stage.ask()
+        assert stage.takeovers.consider(stage.member, STABLE, evaluation)
+        stage.takeovers.end(stage.member)
+        stage.now += 45
+        assert evaluator.breaker == Breaker()
+    stage.ask()
+    assert not stage.takeovers.consider(stage.member, STABLE, evaluation)
+    assert "(out-of-budget)" in stage.progress.reason
 
 
 def test_a_better_place_is_searched_for_once() -> None:
