@@ -119,9 +119,9 @@ def test_a_command_learns_which_clusters_there_are(agent: Agent) -> None:
     web = {"port": agent.web.port}
     nameless = asking.AgentPlace(settings=load(flags={"web": web}, environment={}, needs_kafka=False))
     with pytest.raises(AgentError, match=r"observes several clusters \(east, west\).*--set cluster=NAME"):
-        asking.figures(nameless, window=1, measure=False, bill=False)
+        asking.figures(nameless, window=1, measure=False)
     named = asking.AgentPlace(settings=load(flags={"web": web, "cluster": "east"}, environment={}, needs_kafka=False))
-    report, origin = asking.figures(named, window=1, measure=False, bill=False)
+    report, origin = asking.figures(named, window=1, measure=False)
     assert report.bootstrap == "east:9092"
     assert origin.endswith(f"http://127.0.0.1:{agent.web.port}/clusters/east")
     status, refused = post(agent.web.port, "/v1/takeover", {"group": "orders"})
@@ -136,7 +136,7 @@ def test_an_agent_of_one_of_several_clusters_answers_commands_of_the_same_settin
     one.web.start()
     try:
         where = asking.AgentPlace(settings=load(flags={**flags, "web": {"port": one.web.port}}, environment={}))
-        report, origin = asking.figures(where, window=1, measure=False, bill=False)
+        report, origin = asking.figures(where, window=1, measure=False)
         assert (report.bootstrap, origin) == ("east:9092", f"measured by the agent at {where.url}")
         assert ask(one, "/")[0] == ask(one, "/v1/traffic")[0] == 200
         page = ask(one, "/clusters/east/")[1]
