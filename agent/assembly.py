@@ -35,7 +35,7 @@ from samerack.cluster.group_questions import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import is_pattern, selects
 from samerack.common.shared_threads import SharedThreads
@@ -111,7 +111,7 @@ class AgentParts:
         self._tracker = RebalanceTracker(self.events)
         self.traffic.listen(self._tracker.take)
         self.watch = ClusterWatch(
-            Wire(for_kafka_python(settings.kafka)),
+            BrokerClient(for_kafka_python(settings.kafka)),
             pause=_WATCH_SECONDS,
             times=_SETTLING,
             selector=settings.racks.replica_selector,
@@ -131,7 +131,7 @@ class AgentParts:
         self.metrics.registry.register(self.wanted)
         self.traffic.listen(self.wanted.take)
         self.client = SharedClient(for_kafka_python(settings.kafka))
-        self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=_WAITING_SECONDS)
+        self.poller = GroupPoller(BrokerClient(for_kafka_python(settings.kafka)), seconds=_WAITING_SECONDS)
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
         for group in named(settings):
             self.led.add(group)
@@ -139,7 +139,7 @@ class AgentParts:
             self.election.hands_over = self.led.hands_over
         self.finder: GroupFinder | None = None
         if any(map(is_pattern, settings.groups)):
-            wire = Wire(for_kafka_python(settings.kafka))
+            wire = BrokerClient(for_kafka_python(settings.kafka))
             self.finder = GroupFinder(settings, wire, led=self.led, watch=self.watch, leadership=self.leadership)
         self.streams = self._streams_service() if settings.streams.enabled else None
         self.publisher = self._traffic_publisher() if topics_of(settings) else None
@@ -185,7 +185,7 @@ class AgentParts:
         settings = self.settings
         threads = SharedThreads("groups")
         takeover_lock = TakeoverLock()
-        types = GroupTypes(Wire(for_kafka_python(settings.kafka)))
+        types = GroupTypes(BrokerClient(for_kafka_python(settings.kafka)))
         kept = path_of(settings)
         foreign_protocols, evicted = (
             GroupMemory(kept.with_suffix(f".{name}.json") if kept is not None else None, name=name)

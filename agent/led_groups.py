@@ -20,7 +20,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.cluster.group import CONSUMER, FORMING_STATE
 from samerack.cluster.group_questions import list_groups
 from samerack.cluster.watch import ClusterWatch
-from samerack.cluster.wire import ANSWER_SECONDS, Question, Wire
+from samerack.cluster.wire import ANSWER_SECONDS, BrokerClient, BrokerRequest
 from samerack.common.patterns import fits, included, is_pattern
 from samerack.common.service import Service
 from samerack.election.leadership_state import LeadershipState
@@ -201,7 +201,13 @@ class GroupFinder(Service):
     """Finds the groups that match the patterns of the settings, and has them led."""
 
     def __init__(
-        self, settings: Settings, wire: Wire, *, led: LedGroups, watch: ClusterWatch, leadership: LeadershipState
+        self,
+        settings: Settings,
+        wire: BrokerClient,
+        *,
+        led: LedGroups,
+        watch: ClusterWatch,
+        leadership: LeadershipState,
     ) -> None:
         """Prepare; `start` begins to poll, over connections of its own.
 
@@ -243,7 +249,9 @@ class GroupFinder(Service):
     def _list(self, brokers: Sequence[int], state: str, answer_seconds: float) -> bool:
         """List the groups in a state, all if it is empty; return whether all brokers have answered without an error."""
         asked_at = time.monotonic()
-        answers = self._wire.ask([Question(broker=one, request=list_groups(state)) for one in brokers], answer_seconds)
+        answers = self._wire.ask(
+            [BrokerRequest(broker=one, request=list_groups(state)) for one in brokers], answer_seconds
+        )
         now = time.monotonic()
         found, answered, _ = matching(answers, self._settings.groups)
         complete = answered >= set(brokers)

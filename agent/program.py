@@ -30,7 +30,7 @@ from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import RENEWS, MemberIdentity
 from samerack.agent.web import clusters as web_clusters
 from samerack.agent.web.server import WebServer, application, metrics_route
-from samerack.cluster.client import reception
+from samerack.cluster.client import auth_status
 from samerack.common.fetching import with_port
 from samerack.common.patterns import EVERY
 from samerack.planning import planner
@@ -113,9 +113,9 @@ class Agent:
     def _notify_supervisor(self) -> None:
         self.on_member_ids()
 
-    def reception(self) -> str | None:
+    def auth_status(self) -> str | None:
         """Return whether brokers accept the agent, see `Lifeline`; where a refusal ends no agent, they do."""
-        return _ACCEPTED if self._may_be_refused else reception()
+        return _ACCEPTED if self._may_be_refused else auth_status()
 
     def makes_progress(self) -> bool:
         """Return whether every thread runs, and no group waits for an overdue plan."""
@@ -236,7 +236,7 @@ def run(
         settings=lambda: source.in_force,
         member_ids=agent.member_ids,
         makes_progress=agent.makes_progress,
-        reception=agent.reception,
+        auth_status=agent.auth_status,
         on_lost=on_lost,
     )
     for one in clusters if why else ():

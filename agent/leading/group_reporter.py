@@ -21,7 +21,7 @@ from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
-from samerack.agent.policy.requests import RebalanceRequest
+from samerack.agent.policy.requests import OperatorRequest
 from samerack.cluster.errors import explained
 from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
@@ -150,7 +150,7 @@ class GroupReporter:
         self.trouble, self.refused = reason, False
         self.become(OBSERVING)
 
-    def requested(self, action: str, request: RebalanceRequest | None, *, by: str, why: str = "") -> None:
+    def requested(self, action: str, request: OperatorRequest | None, *, by: str, why: str = "") -> None:
         """Report what an operator asks: leave, pause or resume; or that the time of a request is over."""
         until = f"until {when(request.until)} UTC" if request is not None and request.until is not None else ""
         reason = f"{by}: {why}" if by and why else by or why

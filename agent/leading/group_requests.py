@@ -16,10 +16,10 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from samerack.agent.leading.group_memory import KeptFile
-from samerack.agent.policy.requests import ASKED, RebalanceRequest, Wish, in_words
+from samerack.agent.policy.requests import ASKED, OperatorRequest, RequestKind, in_words
 from samerack.common.records import JsonAnswer
 
-_REQUESTS: Final = TypeAdapter(tuple[RebalanceRequest, ...])
+_REQUESTS: Final = TypeAdapter(tuple[OperatorRequest, ...])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class RequestStatus:
 
     group: str
     role: str
-    requests: tuple[RebalanceRequest, ...] = ()
+    requests: tuple[OperatorRequest, ...] = ()
     reasons: tuple[str, ...] = ()
     after: str = ""
 
@@ -52,83 +52,81 @@ class GroupRequests:
         self._file = KeptFile(path, name="requests")
         self._wall = wall
         self._lock = threading.Lock()
-        self._requests = {(one.group, one.wish): one for one in self._stored()}
+        self._requests = {(one.group, one.kind): one for one in self._stored()}
 
     def ask(  # noqa: PLR0913 - all named
         self,
         group: str,
-        wish: Wish,
+        kind: RequestKind,
         *,
         seconds: float | None = None,
         by: str = "",
         why: str = "",
         lead_again: bool = False,
-    ) -> RebalanceRequest:
+    ) -> OperatorRequest:
         """Put a request into force, in place of an earlier one of its kind.
 
         It ends after `seconds`, or, without them, by `end`; `by` is who asks.
         """
         now = self._wall()
         until = now + seconds if seconds is not None else None
-        request = RebalanceRequest(
-            group=group, wish=wish, since=now, until=until, by=by, why=why, lead_again=lead_again
-        )
+        request = OperatorRequest(group=group, kind=kind, since=now, until=until, by=by, why=why, lead_again=lead_again)
         with self._lock:
-            self._requests[group, wish] = request
+            self._requests[group, kind] = request
             self._write()
         return request
 
-    def end(self, group: str) -> tuple[RebalanceRequest, ...]:
+    def end(self, group: str) -> tuple[OperatorRequest, ...]:
         """End all requests for a group; return those that were in force."""
         return self._remove(group, lambda _: True)
 
-    def end_overdue(self, group: str) -> tuple[RebalanceRequest, ...]:
+    def end_overdue(self, group: str) -> tuple[OperatorRequest, ...]:
         """Remove and return the requests for a group whose time is over."""
         now = self._wall()
         return self._remove(group, lambda request: request.is_over(now))
 
     def leads(self, group: str) -> None:
         """Forget what is left of a leave: the agent leads the group again."""
-        if (group, Wish.RETURN) not in self._requests:
+        if (group, RequestKind.RETURN) not in self._requests:
             return  # without the lock, as below: whoever has it may wait for a disk
         with self._lock:
-            if self._requests.pop((group, Wish.RETURN), None) is not None:
+            if self._requests.pop((group, RequestKind.RETURN), None) is not None:
                 self._write()
 
-    def of(self, group: str, wish: Wish) -> RebalanceRequest | None:
+    def of(self, group: str, kind: RequestKind) -> OperatorRequest | None:
         """Return the request of this kind that is in force."""
-        request = self._requests.get((group, wish))
+        request = self._requests.get((group, kind))
         return None if request is None or request.is_over(self._wall()) else request
 
-    def reason(self, group: str, wish: Wish) -> str:
+    def reason(self, group: str, kind: RequestKind) -> str:
         """Return the same in words; empty without one."""
-        request = self.of(group, wish)
+        request = self.of(group, kind)
         return in_words(request) if request is not None else ""
 
     def status(self, group: str, role: str) -> RequestStatus:
         """Return the requests that are in force, with the agent's role in the group."""
-        requests = tuple(one for wish in ASKED if (one := self.of(group, wish)) is not None)
+        requests = tuple(one for kind in ASKED if (one := self.of(group, kind)) is not None)
         return RequestStatus(group=group, role=role, requests=requests, reasons=tuple(map(in_words, requests)))
 
-    def _remove(self, group: str, is_meant: Callable[[RebalanceRequest], bool]) -> tuple[RebalanceRequest, ...]:
+    def _remove(self, group: str, is_meant: Callable[[OperatorRequest], bool]) -> tuple[OperatorRequest, ...]:
         if not self._found(group, is_meant):
             return ()
         with self._lock:
             removed = self._found(group, is_meant)
             for one in removed:
-                del self._requests[group, one.wish]
-                if one.wish is Wish.LEAVE:
-                    left = replace(one, wish=Wish.RETURN, since=self._wall(), until=None)
-                    self._requests[group, Wish.RETURN] = left
+                del self._requests[group, one.kind]
+                if one.kind is RequestKind.LEAVE:
+                    left = replace(one, kind=RequestKind.RETURN, since=self._wall(), until=None)
+                    self._requests[group, RequestKind.RETURN] = left
             if removed:
                 self._write()
         return removed
 
-    def _found(self, group: str, is_meant: Callable[[RebalanceRequest], bool]) -> tuple[RebalanceRequest, ...]:
-        found = (self._requests.get((group, wish)) for wish in ASKED)
+    def _found(self, group: str, is_meant: Callable[[OperatorRequest], bool]) -> tuple[OperatorRequest, ...]:
+        found = (self._requests.get((group, kind)) for kind in ASKED)
         return tuple(one for one in found if one is not None and is_meant(one))
 
-    def _stored(self) -> tuple[RebalanceRequest, ...]:
+    def _stored(self) -> tuple[OperatorRequest, ...]:
         content = self._file.read()
         if content is None:
             return ()

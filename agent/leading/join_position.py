@@ -190,7 +190,7 @@ class JoinPosition:
 def _gift(what: str) -> BackOffError:
     """Return the error that keeps the agent out of a group until all its consumers have stopped."""
     only = "the agent leads such a group only from its first generation: stop all consumers and start them again"
-    return BackOffError(Cause.GIFT, f"{what}; {only}")
+    return BackOffError(Cause.ASSIGNED_WITHOUT_TOPICS, f"{what}; {only}")
 
 
 def _in_place(view: GroupView, membership: Membership, *, front: bool) -> bool:

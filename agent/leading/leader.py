@@ -24,7 +24,7 @@ from samerack.agent.leading.progress import Progress
 from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.agent.policy.requests import Wish
+from samerack.agent.policy.requests import RequestKind
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.assignors.problem import AssignmentError
 from samerack.cluster.client import SharedClient
@@ -58,31 +58,31 @@ class OperatorRequests:
         """The agent's role in the group, and what operators have asked for."""
         requests, group, reporter = self._parts.requests, self._parts.group, self._parts.reporter
         status = requests.status(group, reporter.role)
-        leave = requests.of(group, Wish.LEAVE) or requests.of(group, Wish.RETURN)
+        leave = requests.of(group, RequestKind.LEAVE) or requests.of(group, RequestKind.RETURN)
         if leave is None:
             return status
         leading = self._parts.settings.leading
         return replace(status, after=after_leave(reporter.stable, leading, lead_again=leave.lead_again))
 
     def ask(
-        self, wish: Wish | None, *, seconds: float | None, by: str, why: str, lead_again: bool = False
+        self, kind: RequestKind | None, *, seconds: float | None, by: str, why: str, lead_again: bool = False
     ) -> RequestStatus:
         """Put an operator's request into force at once, for some seconds or until it is ended; None ends all."""
         requests, reporter, group = self._parts.requests, self._parts.reporter, self._parts.group
-        if wish is None:
+        if kind is None:
             requests.end(group)
             self._parts.evictions.forget()
             reporter.requested("resume", None, by=by, why=why)
         else:
-            request = requests.ask(group, wish, seconds=seconds, by=by, why=why, lead_again=lead_again)
-            reporter.requested(wish.value, request, by=by, why=why)
+            request = requests.ask(group, kind, seconds=seconds, by=by, why=why, lead_again=lead_again)
+            reporter.requested(kind.value, request, by=by, why=why)
         self._wake()
         return self.status
 
     def end_overdue(self) -> None:
         """End requests whose time is over."""
         for over in self._parts.requests.end_overdue(self._parts.group):
-            why = f"the time of the request to {over.wish.value} is over"
+            why = f"the time of the request to {over.kind.value} is over"
             self._parts.reporter.requested("resume", None, by="", why=why)
 
 

@@ -24,7 +24,7 @@ from samerack.agent.leading.takeover_controller import TakeoverController, Takeo
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import EXEMPT, Action
 from samerack.agent.policy.measured import UNMEASURED, Measured
-from samerack.agent.policy.requests import Wish
+from samerack.agent.policy.requests import RequestKind
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.watch import ClusterWatch
@@ -100,7 +100,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         measured=measured,
         recent=partial(_triggered, events, group),
         pauses=partial(_pauses, events, group),
-        pause=partial(requests.of, group, Wish.PAUSE),
+        pause=partial(requests.of, group, RequestKind.PAUSE),
     )
     reporter = GroupReporter(
         group=group,
@@ -109,7 +109,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         metrics=metrics,
         events=events,
         rebalances=rebalances,
-        paused=partial(requests.reason, group, Wish.PAUSE),
+        paused=partial(requests.reason, group, RequestKind.PAUSE),
         returned=partial(_returned, requests, settings.leading),
         never_evicts=never_evicts,
         clock=time.monotonic,
@@ -141,7 +141,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             foreign_protocols=foreign_protocols,
             sizes=sizes or GroupSizes(None),
             unsupported_reason=unsupported_reason,
-            requested=partial(requests.reason, group, Wish.LEAVE),
+            requested=partial(requests.reason, group, RequestKind.LEAVE),
             never_evicts=never_evicts,
             clock=time.monotonic,
         ),
@@ -157,7 +157,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             lock=lock or TakeoverLock(),
             notify_supervisor=notify_supervisor,
             on_evict=evict,
-            returned=partial(requests.of, group, Wish.RETURN),
+            returned=partial(requests.of, group, RequestKind.RETURN),
             never_evicts=never_evicts,
             clock=time.monotonic,
         ),
@@ -167,7 +167,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
 
 def _returned(requests: GroupRequests, leading: LeadingSettings, view: GroupView) -> str:
     """Return since when the agent is back after a leave and has not led the group, and how it comes to; else empty."""
-    left = requests.of(view.name, Wish.RETURN)
+    left = requests.of(view.name, RequestKind.RETURN)
     if left is None:
         return ""
     after = after_leave(view, leading, lead_again=left.lead_again)

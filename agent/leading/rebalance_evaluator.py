@@ -28,7 +28,7 @@ from samerack.agent.policy import (
     taking_over,
 )
 from samerack.agent.policy.measured import UNMEASURED, Measured, byte_rates
-from samerack.agent.policy.requests import RebalanceRequest
+from samerack.agent.policy.requests import OperatorRequest
 from samerack.assignors.problem import NOBODY, Problem
 from samerack.cluster.group import GroupView, member_key, topics_of
 from samerack.cluster.racks import Hosts
@@ -201,7 +201,7 @@ class RebalanceEvaluator:
     measured: Measured = UNMEASURED
     recent: Callable[[float], Iterable[float]] = lambda _since: ()
     pauses: Callable[[float], Sequence[float]] = lambda _since: ()
-    pause: Callable[[], RebalanceRequest | None] = lambda: None
+    pause: Callable[[], OperatorRequest | None] = lambda: None
 
     def __post_init__(self) -> None:
         """Start with a full token bucket."""

@@ -33,7 +33,7 @@ from samerack.agent.leading.takeover import (
 )
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.agent.policy import Reason
-from samerack.agent.policy.requests import RebalanceRequest
+from samerack.agent.policy.requests import OperatorRequest
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.joining import ahead
 from samerack.common import words
@@ -168,7 +168,7 @@ class TakeoverController:
     lock: TakeoverLock
     notify_supervisor: Callable[[], None] = lambda: None
     on_evict: Callable[[Sequence[MemberView], Sequence[MemberView]], None] = lambda _all, _evicted: None
-    returned: Callable[[], RebalanceRequest | None] = lambda: None
+    returned: Callable[[], OperatorRequest | None] = lambda: None
     never_evicts: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.monotonic
 
@@ -179,7 +179,7 @@ class TakeoverController:
         self._attempt: TakeoverAttempt | None = None
         self._tries = 0
         self._again_at = float("-inf")
-        self._left: RebalanceRequest | None = None
+        self._left: OperatorRequest | None = None
         """The leave since which those tries are."""
         self._joined_at = float("inf")
         self._rejoins: deque[float] = deque(maxlen=_REJOINS)

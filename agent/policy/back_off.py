@@ -185,7 +185,7 @@ class BackOff:
     @property
     def waits_for_consumers(self) -> bool:
         """Whether the agent last left as the leader gave it partitions, so that it waits until all consumers stop."""
-        return self._state.last is Cause.GIFT
+        return self._state.last is Cause.ASSIGNED_WITHOUT_TOPICS
 
     @property
     def waits_for_topics(self) -> bool:

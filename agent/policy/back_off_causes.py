@@ -43,7 +43,7 @@ class Cause(StrEnum):
     INTERNAL_ERROR = "internal-error"
     GIVEN_PARTITIONS = "given-partitions"
     UNSOUND_LEADER = "unsound-leader"
-    GIFT = "gift"
+    ASSIGNED_WITHOUT_TOPICS = "assigned-without-topics"
     EVICTION_FATAL = "eviction-fatal"
     NO_PLACE = "no-safe-place"
     PLACE_LOST = "place-lost"
@@ -107,7 +107,7 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
         Cause.INTERNAL_ERROR: Rule(first_seconds=60, max_seconds=3600),
         Cause.GIVEN_PARTITIONS: Rule(first_seconds=600, max_seconds=3600),
         Cause.UNSOUND_LEADER: Rule(first_seconds=2, max_seconds=10),
-        Cause.GIFT: Rule(first_seconds=2, max_seconds=10),
+        Cause.ASSIGNED_WITHOUT_TOPICS: Rule(first_seconds=2, max_seconds=10),
         Cause.EVICTION_FATAL: Rule(first_seconds=0, max_seconds=0),
         Cause.NO_PLACE: Rule(
             symptom="the group's leader may give partitions to the agent in any position",

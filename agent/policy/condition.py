@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.agent.policy.lag_guard import GrowingLag
-from samerack.agent.policy.requests import RebalanceRequest
+from samerack.agent.policy.requests import OperatorRequest
 from samerack.assignors.problem import Cost
 from samerack.common import words
 
@@ -121,7 +121,7 @@ class GroupCondition:
     tolerance: float = 0.0
     growing: GrowingLag | None = None
     greatest_loads: tuple[float, float] | None = None
-    pause: RebalanceRequest | None = None
+    pause: OperatorRequest | None = None
     owns_deleted: bool = False
 
     @property

@@ -19,7 +19,7 @@ MAX_TEXT: Final = 200
 """The most characters of who asks, and of why."""
 
 
-class Wish(StrEnum):
+class RequestKind(StrEnum):
     """What an operator wants of the agent in one group."""
 
     LEAVE = "leave"
@@ -28,17 +28,17 @@ class Wish(StrEnum):
     """What is left of a leave that has ended, until the agent leads the group again."""
 
 
-ASKED: Final = (Wish.LEAVE, Wish.PAUSE)
+ASKED: Final = (RequestKind.LEAVE, RequestKind.PAUSE)
 """What operators ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RebalanceRequest:
+class OperatorRequest:
     """A request that is in force.
 
     Attributes:
         group: The group's name.
-        wish: What is wanted.
+        kind: What is asked for.
         since: When it was asked for (seconds since 1970).
         until: When it ends by itself (seconds since 1970); None if only `samerack resume` ends it.
         by: Who asked, by what the command says of its user.
@@ -47,7 +47,7 @@ class RebalanceRequest:
     """
 
     group: str
-    wish: Wish
+    kind: RequestKind
     since: float
     until: float | None = None
     by: str = ""
@@ -59,15 +59,15 @@ class RebalanceRequest:
         return self.until is not None and wall >= self.until
 
 
-_DONE: Final[Mapping[Wish, str]] = {
-    Wish.LEAVE: "the agent was asked to stay out of it",
-    Wish.PAUSE: "the agent was asked to start no rebalance in it for racks or traffic",
+_DONE: Final[Mapping[RequestKind, str]] = {
+    RequestKind.LEAVE: "the agent was asked to stay out of it",
+    RequestKind.PAUSE: "the agent was asked to start no rebalance in it for racks or traffic",
 }
 
 
-def in_words(request: RebalanceRequest) -> str:
+def in_words(request: OperatorRequest) -> str:
     """Return a request as one text: what, by whom, until when, why, and what ends it."""
     by = f" by {request.by}" if request.by else ""
     until = f" until {when(request.until)} UTC" if request.until is not None else ""
     why = f" ({request.why})" if request.why else ""
-    return f"{_DONE[request.wish]}{by}{until}{why}; {command('resume', group=request.group)} ends that"
+    return f"{_DONE[request.kind]}{by}{until}{why}; {command('resume', group=request.group)} ends that"

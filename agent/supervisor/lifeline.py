@@ -14,7 +14,7 @@ from samerack.agent.supervisor.line import (
     MemberIdentity,
     SettingsInForce,
     encode,
-    encode_reception,
+    encode_auth_status,
     encode_settings,
 )
 
@@ -36,12 +36,12 @@ class Lifeline(threading.Thread):
         settings: Callable[[], SettingsInForce],
         member_ids: Callable[[], frozenset[MemberIdentity]],
         makes_progress: Callable[[], bool],
-        reception: Callable[[], str | None],
+        auth_status: Callable[[], str | None],
         on_lost: Callable[[], None],
     ) -> None:
         """Prepare; `start` starts the thread.
 
-        No sign of life is sent unless the process makes progress. `reception` returns whether brokers accept it, see
+        No sign of life is sent unless the process makes progress. `auth_status` returns whether brokers accept it, see
         `agent.supervisor.line`, None while that is not known; `on_lost` is called once, when the supervisor has ended.
         """
         super().__init__(name="lifeline", daemon=True)
@@ -49,13 +49,13 @@ class Lifeline(threading.Thread):
         self._settings = settings
         self._member_ids = member_ids
         self._makes_progress = makes_progress
-        self._reception = reception
+        self._auth_status = auth_status
         self._on_lost = on_lost
         end.settimeout(0)
         self._unsent = b""
         self._last_sent_settings: SettingsInForce | None = None
         self._last_sent: frozenset[MemberIdentity] = frozenset()
-        self._last_sent_reception: str | None = None
+        self._last_sent_auth_status: str | None = None
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -92,13 +92,13 @@ class Lifeline(threading.Thread):
             self._unsent = self._unsent[self._end.send(self._unsent) :]
 
     def _news(self) -> bytes:
-        news, settings, reception, member_ids = b"", self._settings(), self._reception(), self._member_ids()
+        news, settings, auth_status, member_ids = b"", self._settings(), self._auth_status(), self._member_ids()
         if settings is not self._last_sent_settings:
             self._last_sent_settings = settings
             news += encode_settings(settings)
-        if reception is not None and reception != self._last_sent_reception:
-            self._last_sent_reception = reception
-            news += encode_reception(reception)
+        if auth_status is not None and auth_status != self._last_sent_auth_status:
+            self._last_sent_auth_status = auth_status
+            news += encode_auth_status(auth_status)
         if member_ids != self._last_sent:
             news += encode(ChangedIds.between(self._last_sent, member_ids))
             self._last_sent = member_ids

@@ -102,7 +102,7 @@ def _rows(member_ids: AbstractSet[MemberIdentity]) -> list[dict[str, object]]:
     return [asdict(one) for one in sorted(member_ids, key=lambda one: (one.group, one.member_id))]
 
 
-def encode_reception(text: str) -> bytes:
+def encode_auth_status(text: str) -> bytes:
     """Return the text about whether brokers accept the worker, as one line."""
     return json.dumps(text).encode() + b"\n"
 

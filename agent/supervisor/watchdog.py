@@ -111,9 +111,9 @@ class Supervisor:
                 reason = self._watch(worker)
                 if self._signalled():
                     return self._stop(worker)
-                if worker.reception and not self._was_accepted:
+                if worker.auth_status and not self._was_accepted:
                     self._stop(worker)
-                    raise AgentError(worker.reception)
+                    raise AgentError(worker.auth_status)
                 code = worker.process.exitcode
                 if worker.member_ids is not None:
                     self._known = worker.member_ids  # else the groups still have the previous worker's member ids
@@ -201,8 +201,8 @@ class Supervisor:
             if worker.process.exitcode is not None:
                 worker.listen()  # what it has sent at its end
                 return f"exit code {worker.process.exitcode}"
-            if worker.reception and not self._was_accepted:
-                return worker.reception
+            if worker.auth_status and not self._was_accepted:
+                return worker.auth_status
             worker.silence.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
             if worker.silence.is_first:
                 if worker.silence.seconds > _START_SECONDS:

@@ -162,7 +162,7 @@ class Worker:
         """Those with which another process is to replace it."""
         self.member_ids: frozenset[MemberIdentity] | None = None
         """Its member ids; None before it has sent them."""
-        self.reception: str | None = None
+        self.auth_status: str | None = None
         """Whether brokers accept it: empty once they do, before that why they refuse it, or None."""
         self.was_accepted = False
         """Whether they ever did: between two calls of `listen` it may have sent that, and a refusal after it."""
@@ -180,7 +180,7 @@ class Worker:
                 for line in lines:
                     decoded = decode(line)
                     if isinstance(decoded, str):
-                        self.reception = decoded
+                        self.auth_status = decoded
                         self.was_accepted = self.was_accepted or not decoded
                     elif isinstance(decoded, SettingsInForce):
                         if self.settings is None:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from samerack.agent.leading import group_requests, progress
 from samerack.agent.leading.progress import TakeoverOutcome
-from samerack.agent.policy.requests import ASKED, MAX_SECONDS, MAX_TEXT, Wish
+from samerack.agent.policy.requests import ASKED, MAX_SECONDS, MAX_TEXT, RequestKind
 from samerack.agent.web.guard import JSON, BodyReader, RequestError, refusal, refused_change
 from samerack.common.words import nearest, plain
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 PATH: Final = "/v1/requests"
 RESUME: Final = "resume"
-ACTIONS: Final[Mapping[str, Wish | None]] = {**{wish.value: wish for wish in ASKED}, RESUME: None}
-"""What may be asked for, and the wish that it puts into force; None ends all."""
+ACTIONS: Final[Mapping[str, RequestKind | None]] = {**{kind.value: kind for kind in ASKED}, RESUME: None}
+"""What may be asked for, and the kind of request that it puts into force; None ends all."""
 _FIELDS: Final = frozenset({"group", "action", "seconds", "by", "why", "lead_again"})
 _MAX_BYTES: Final = 4096
 
@@ -155,7 +155,7 @@ def _request(body: bytes) -> tuple[str, _Ask]:
     if not isinstance(by, str) or not isinstance(why, str) or max(len(by), len(why)) > MAX_TEXT:
         raise RequestError(400, f"expected by and why to be strings of up to {MAX_TEXT} characters")
     lead_again = sent.get("lead_again", False)
-    if not isinstance(lead_again, bool) or (lead_again and action != Wish.LEAVE):
+    if not isinstance(lead_again, bool) or (lead_again and action != RequestKind.LEAVE):
         raise RequestError(400, "expected lead_again to be true or false, and true only for a leave")
 
     def ask(leader: GroupLeader) -> tuple[int, bytes]:

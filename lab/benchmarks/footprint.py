@@ -31,7 +31,7 @@ from lab.sandbox.settings import free_ports
 from samerack.agent.process import ENVIRONMENT
 from samerack.cluster.group import is_agent
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 
 RUNS: Final = 5
 _GROUP: Final = "orders"
@@ -128,7 +128,7 @@ def observer() -> Found:
     with Cluster(properties=PROPERTIES, heap_megabytes=900) as cluster, tempfile.TemporaryDirectory() as folder:
         create_topics(cluster.bootstrap, sorted(cluster.brokers))
         feed(cluster.bootstrap)
-        wire = Wire({"bootstrap_servers": cluster.bootstrap.split(",")})
+        wire = BrokerClient({"bootstrap_servers": cluster.bootstrap.split(",")})
         groups = Groups(wire)
         groups.commit(0)
         show_progress("the groups have committed")
@@ -227,7 +227,7 @@ def _wait_led(agent: AgentProcess, groups: int, begun: float) -> None:
 def _restart(cluster: Cluster, groups: int) -> float:
     """Restart a broker; return the seconds from its start until all groups are stable with the agent as a member."""
     names = [led_members.group_name(number) for number in range(groups)]
-    poller = GroupPoller(Wire({"bootstrap_servers": cluster.bootstrap.split(",")}), seconds=1.0)
+    poller = GroupPoller(BrokerClient({"bootstrap_servers": cluster.bootstrap.split(",")}), seconds=1.0)
     for name in names:
         poller.watch(name, lambda: None)
     cluster.restart_broker(2)

@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from kafka.protocol.consumer.group import JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest
 
 from samerack.cluster.group_questions import find_coordinators
-from samerack.cluster.wire import ANY_BROKER, Question, Wire
+from samerack.cluster.wire import ANY_BROKER, BrokerClient, BrokerRequest
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.values import Assignment, Subscription, from_pairs
 
@@ -70,11 +70,13 @@ def feed(bootstrap: str) -> None:
 class Groups:
     """The groups, joined; closed with the connections that it is given."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: BrokerClient) -> None:
         self._wire = wire
         self._names = [f"group-{number:04}" for number in range(GROUPS)]
         for attempt in range(_ATTEMPTS):
-            found = self._ask([Question(broker=ANY_BROKER, request=find_coordinators(self._names))])[0].coordinators
+            found = self._ask([BrokerRequest(broker=ANY_BROKER, request=find_coordinators(self._names))])[
+                0
+            ].coordinators
             if all(not one.error_code for one in found):
                 break
             time.sleep(0.5 * (attempt + 1))
@@ -98,12 +100,12 @@ class Groups:
         """Return the answers of the groups' coordinators."""
         return self._ask(
             [
-                Question(broker=self._coordinators[name], request=request)
+                BrokerRequest(broker=self._coordinators[name], request=request)
                 for name, request in zip(names, requests, strict=True)
             ]
         )
 
-    def _ask(self, questions: list[Question]) -> list[Any]:
+    def _ask(self, questions: list[BrokerRequest]) -> list[Any]:
         answers = self._wire.ask(questions, timeout=60)
         for answer in answers:
             if answer.error is not None:

@@ -22,7 +22,7 @@ import numpy as np
 from kafka.protocol.metadata import MetadataResponse
 
 from samerack.agent.assembly import AgentParts
-from samerack.cluster.wire import ANSWER_SECONDS, Answer, Question, Wire
+from samerack.cluster.wire import ANSWER_SECONDS, BrokerClient, BrokerRequest, BrokerResponse
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.values import Assignment, Subscription, from_pairs
 from samerack.settings.all_settings import Settings
@@ -64,7 +64,7 @@ class _Commit(NamedTuple):
     error_code: int = 0
 
 
-class Brokers(Wire):
+class Brokers(BrokerClient):
     """Three brokers, groups with a member each, and their logs, which `grow`."""
 
     def __init__(self, partitions: int) -> None:
@@ -81,9 +81,9 @@ class Brokers(Wire):
         self._ends += records
         self._sizes += (records * self._usual * self._dice.uniform(0.5, 1.5, self._ends.shape)).astype(np.int64)
 
-    def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:  # noqa: ARG002 - nobody waits
+    def ask(self, questions: Sequence[BrokerRequest], timeout: float = ANSWER_SECONDS) -> list[BrokerResponse]:  # noqa: ARG002 - nobody waits
         """Answer all."""
-        answers: Mapping[str, Callable[[Question], Any]] = {
+        answers: Mapping[str, Callable[[BrokerRequest], Any]] = {
             "Metadata": self._metadata,
             "ListGroups": self._listed,
             "DescribeGroups": self._described,
@@ -99,10 +99,10 @@ class Brokers(Wire):
             answer = answers.get(kind)
             if answer is None:
                 raise SystemExit(f"the benchmark does not answer {kind}")
-            found.append(Answer(question=one, response=answer(one)))
+            found.append(BrokerResponse(question=one, response=answer(one)))
         return found
 
-    def _metadata(self, question: Question) -> Any:
+    def _metadata(self, question: BrokerRequest) -> Any:
         topic = MetadataResponse.MetadataResponseTopic
         one, broker = topic.MetadataResponsePartition, MetadataResponse.MetadataResponseBroker
         topics = [
@@ -119,7 +119,7 @@ class Brokers(Wire):
         brokers = [broker(node_id=at, host="h", port=1, rack=rack) for at, rack in enumerate(_RACKS)]
         return MetadataResponse(brokers=brokers, topics=topics, cluster_id="simulated")
 
-    def _listed(self, question: Question) -> Any:
+    def _listed(self, question: BrokerRequest) -> Any:
         mine = range(question.broker, self._groups, len(_RACKS))
         return _answer(
             groups=[
@@ -128,10 +128,10 @@ class Brokers(Wire):
             ]
         )
 
-    def _described(self, question: Question) -> Any:
+    def _described(self, question: BrokerRequest) -> Any:
         return _answer(groups=[_group(name) for name in question.request.groups])
 
-    def _commits(self, question: Question) -> Any:
+    def _commits(self, question: BrokerRequest) -> Any:
         def of_topic(group: str) -> Any:
             offsets = self._committed[_number(group)].tolist()
             return SimpleNamespace(name=_topic(group), partitions=list(starmap(_Commit, enumerate(offsets))))
@@ -140,7 +140,7 @@ class Brokers(Wire):
             groups=[_answer(group_id=one.group_id, topics=[of_topic(one.group_id)]) for one in question.request.groups]
         )
 
-    def _offsets(self, question: Question) -> Any:
+    def _offsets(self, question: BrokerRequest) -> Any:
         def rows(topic: Any) -> list[_Offset]:
             ends = self._ends[_number(topic.name)].tolist()
             return [
@@ -151,14 +151,14 @@ class Brokers(Wire):
         topics = [SimpleNamespace(name=topic.name, partitions=rows(topic)) for topic in question.request.topics]
         return _answer(topics=topics)
 
-    def _served(self, question: Question) -> Any:
+    def _served(self, question: BrokerRequest) -> Any:
         topics = [
             SimpleNamespace(topic=topic.topic, partitions=[_Served(one.partition) for one in topic.partitions])
             for topic in question.request.topics
         ]
         return _answer(responses=topics)
 
-    def _log_sizes(self, question: Question) -> Any:
+    def _log_sizes(self, question: BrokerRequest) -> Any:
         def rows(topic: Any) -> list[_Size]:
             sizes = self._sizes[_number(topic.topic)].tolist()
             return [_Size(at, sizes[at]) for at in topic.partitions]
@@ -206,7 +206,7 @@ def run(partitions: int, seconds: int) -> None:
         return rested[0] + process_time()
 
     names: Any = watch
-    names.Wire = lambda _config: brokers
+    names.BrokerClient = lambda _config: brokers
     names.time = SimpleNamespace(monotonic=now, time=lambda: 1_800_000_000.0 + now())
     parts = AgentParts(
         Settings(

@@ -195,6 +195,6 @@ def test_members_of_platformatic_share_evenly_as_the_agent_leaves_their_group(sc
     agent.wait_role("following")
     scenario.join("platformatic", C, assignor="cooperative-sticky")
     agent.wait_role("observing")
-    assert [event["cause"] for event in agent.events("backs-off")] == ["gift"]
+    assert [event["cause"] for event in agent.events("backs-off")] == ["assigned-without-topics"]
     scenario.wait_settled()
     assert [len(partitions) for partitions in scenario.owned().values()] == [4, 4, 4]

@@ -66,7 +66,7 @@ def test_a_paused_agent_leads_and_starts_no_rebalance(scenario: Scenario) -> Non
     agent = scenario.led("confluent", "kafka-python", "confluent")
     before = scenario.rebalances()
     answer = _ask(scenario, agent, "pause", "--for", "30m")
-    assert (answer["role"], answer["requests"][0]["wish"]) == ("leading", "pause")
+    assert (answer["role"], answer["requests"][0]["kind"]) == ("leading", "pause")
     scenario.swap()
     agent.wait(
         lambda: agent.metric("samerack_suppressed_triggers_total", group=scenario.group, reason="paused") == 1.0,

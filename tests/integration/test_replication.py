@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import RACKS, KafkaCluster
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.traffic import collect
 from samerack.traffic.log_growth import Copied, Logs, copied, first_growth, growth
 from samerack.traffic.replication import poll_all_logs
@@ -41,7 +41,7 @@ def _of_topic(logs: Logs, before: Logs, topic: str) -> Copied:
 def test_followers_hold_what_was_measured(cluster: KafkaCluster, placed: str) -> None:
     """For each pair of racks the measured bytes are those of the followers' logs, and producers' what was sent."""
     brokers = sorted(RACKS)
-    with closing(Wire(for_kafka_python(settings_for(cluster).kafka))) as wire:
+    with closing(BrokerClient(for_kafka_python(settings_for(cluster).kafka))) as wire:
         before, gaps = poll_all_logs(wire, brokers, {}, {})
         assert before is not None
         assert gaps == []

@@ -38,7 +38,7 @@ from samerack.cluster import client, connections, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
 from samerack.cluster.group_member import Assign, Joined
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.wire import Answer, Question
+from samerack.cluster.wire import BrokerRequest, BrokerResponse
 from samerack.common.shared_threads import SharedThreads
 from samerack.events import EventLog
 from samerack.settings.all_settings import Settings
@@ -122,11 +122,11 @@ class _Wire:
     def __init__(self, process: Process) -> None:
         self._network = process.network
 
-    def ask(self, questions: Sequence[Question], _seconds: float) -> Iterable[Answer]:
+    def ask(self, questions: Sequence[BrokerRequest], _seconds: float) -> Iterable[BrokerResponse]:
         """The answers to some requests."""
-        return [Answer(question=one, response=self._response(one)) for one in questions]
+        return [BrokerResponse(question=one, response=self._response(one)) for one in questions]
 
-    def _response(self, question: Question) -> Any:
+    def _response(self, question: BrokerRequest) -> Any:
         if isinstance(question.request, FindCoordinatorRequest):
             return find(question.request, self._network)
         return describe(question.request, self._network, question.broker)

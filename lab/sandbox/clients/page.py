@@ -64,7 +64,8 @@ In one series of November 2026 on Kafka 4.3, without a run since; `scripts/clien
 - ruby-kafka 1.5: led; waits for a second after an eviction
 - kafka-node 5 (JoinGroup v0): nothing wrong
 - @platformatic/kafka 2.12, `roundrobin`: no bursts of rebalances any more (1.35 had them); the agent leaves
-  `cooperative-sticky` (2.12.1) to its leader, which counts it ([`gift`](operating.md#when-it-backs-off))
+  `cooperative-sticky` (2.12.1) to its leader, which counts it
+  ([`assigned-without-topics`](operating.md#when-it-backs-off))
 - kcat on librdkafka 2.0.2: the first assignment may come [one delay later](leading.md#in-a-group-only-with-consumers)
 """
 _COUNTED: Final = ("enter", "back")

@@ -13,7 +13,7 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli import asking
 from samerack.cli.asking import MeasureOption, place
 from samerack.cli.live_group import short_names, unknown_group
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 from samerack.reporting.group_lag import GroupLag, ReaderLag, largest_first, to_json
@@ -42,7 +42,7 @@ def lag(
     where = place(config, bootstrap, assignments)
     found, origin = asking.lag(where, group, measure=measure)
     if found is None:
-        with closing(Wire(for_kafka_python(where.settings.kafka))) as wire:
+        with closing(BrokerClient(for_kafka_python(where.settings.kafka))) as wire:
             raise unknown_group(group, wire)
     if as_json:
         typer.echo(to_json(found))

@@ -19,7 +19,7 @@ from samerack.cluster.joining import seems_agent
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.errors import AgentError
 from samerack.common.patterns import exactly
 from samerack.common.records import FOLLOWING, LEADING
@@ -59,7 +59,7 @@ class Subject:
     offered: ServerAssignors | None = None
 
 
-def unknown_group(group: str, wire: Wire) -> AgentError:
+def unknown_group(group: str, wire: BrokerClient) -> AgentError:
     """Return the error for a group that does not exist, with the names that are nearest.
 
     Raises:
@@ -101,7 +101,7 @@ def how_led(
     return prospect(view, settings.leading, worth_it=worth_it, bootstrap=bootstrap, max_size=max_size)
 
 
-def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
+def subject_of(group: str, settings: Settings, wire: BrokerClient, hosts: Hosts) -> Subject:
     """Return the group as it is described, which is stable; wait some seconds for a rebalance to end.
 
     Raises:
@@ -152,7 +152,7 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
     )
 
 
-def _undescribed(group: str, wire: Wire, found: Mapping[str, ListedGroup], gaps: Sequence[Gap]) -> AgentError:
+def _undescribed(group: str, wire: BrokerClient, found: Mapping[str, ListedGroup], gaps: Sequence[Gap]) -> AgentError:
     """Return the error for a group that no broker describes as one that can be planned."""
     if gaps:
         return AgentError(f"group {group}: {'; '.join(gap.reason for gap in gaps)}")
@@ -174,7 +174,7 @@ def measured_rates(group: str, settings: Settings, seconds: float) -> tuple[Rate
     )
 
 
-def asked_configs(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, int | None, list[str]]:
+def asked_configs(settings: Settings, wire: BrokerClient, seen: ClusterView) -> tuple[bool, int | None, list[str]]:
     """Return what `plan` needs of the brokers' configuration.
 
     That is whether any replica in a member's rack serves it, `group.max.size` (None if it is not known), and why the

@@ -23,7 +23,7 @@ from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.view import NoRack, SettledCluster, Settling, SettlingTimes, settle
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.records import FOLLOWING, LEADING
@@ -182,7 +182,7 @@ def examine(
     hosts, unasked = hosts_known(settings, group)
     leading = settings.leading.of(group)
     rates = records = None
-    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+    with closing(BrokerClient(for_kafka_python(settings.kafka))) as wire:
         subject = subject_of(group, settings, wire, hosts)
         if subject.offered is not None and assignor == "range":
             raise AgentError(f"group {group}: the brokers assign it; --assignor range is for classic groups")

@@ -18,7 +18,7 @@ from samerack.cli.live_group import unknown_group
 from samerack.cluster.errors import CoordinatorMovesError
 from samerack.cluster.group import STABLE
 from samerack.cluster.group_protocols import GroupProtocols, ask_brokers, ask_group_configs, ask_members
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.console import Column, Console, table_of
 from samerack.common.errors import AgentError
 from samerack.common.records import LEADING
@@ -57,7 +57,7 @@ def move(
     where = place(config, bootstrap, assignments, only_errors=watch)
     with (
         measuring_group(where, group, window) as measuring,
-        closing(Wire(for_kafka_python(where.settings.kafka))) as wire,
+        closing(BrokerClient(for_kafka_python(where.settings.kafka))) as wire,
     ):
         announce(window)
         if watch:
@@ -78,7 +78,7 @@ def move(
         raise typer.Exit(1)
 
 
-def _facts(where: AgentPlace, group: str, measuring: Measuring, wire: Wire) -> MoveFacts:
+def _facts(where: AgentPlace, group: str, measuring: Measuring, wire: BrokerClient) -> MoveFacts:
     """Read what decides about the move.
 
     Raises:
@@ -107,7 +107,7 @@ def _facts(where: AgentPlace, group: str, measuring: Measuring, wire: Wire) -> M
 
 
 def _measured(
-    where: AgentPlace, group: str, measuring: Measuring, wire: Wire
+    where: AgentPlace, group: str, measuring: Measuring, wire: BrokerClient
 ) -> tuple[GroupTraffic | None, GroupProtocols]:
     """Return a group as it is measured, and its members' protocols; without an agent's own member."""
     measuring.measure()
@@ -165,7 +165,9 @@ def _members(of: Move | RollState) -> str:
     return f"{of.classic_members} members on the classic protocol, {of.new_members} on the new one"
 
 
-def _follow(where: AgentPlace, group: str, measuring: Measuring, wire: Wire, roll: Roll, *, as_json: bool) -> int:
+def _follow(
+    where: AgentPlace, group: str, measuring: Measuring, wire: BrokerClient, roll: Roll, *, as_json: bool
+) -> int:
     """Show each change of the group until the roll is over; return 0, or 1 if something went wrong.
 
     Raises:

@@ -12,7 +12,7 @@ import typer
 
 from samerack.agent.group_status import INSIDE, LEADING, STANDBY
 from samerack.agent.leading.group_requests import RequestStatus, from_json, to_json
-from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
+from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, RequestKind
 from samerack.agent.web.requests import PATH, RESUME
 from samerack.cli.agent_requests import UrlOption, agent_address, get, post, refusal
 from samerack.common import words
@@ -66,9 +66,9 @@ def leave(
     several agents, ask the one that leads the group. An agent that is started again stays out, too. docs/operating.md
     says what shows it.
     """
-    request = _request(Wish.LEAVE.value, group, lasting, why) | {"lead_again": lead_again}
+    request = _request(RequestKind.LEAVE.value, group, lasting, why) | {"lead_again": lead_again}
     base = agent_address(config, bootstrap, url, assignments)
-    _finish(_once_out(base, _sent(base, request)), Wish.LEAVE, as_json=as_json)
+    _finish(_once_out(base, _sent(base, request)), RequestKind.LEAVE, as_json=as_json)
 
 
 def pause(
@@ -89,8 +89,8 @@ def pause(
     when the time is over, or after `samerack resume GROUP`, happens then. The command asks the agent on this machine
     (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group.
     """
-    request = _request(Wish.PAUSE.value, group, lasting, why)
-    _finish(_sent(agent_address(config, bootstrap, url, assignments), request), Wish.PAUSE, as_json=as_json)
+    request = _request(RequestKind.PAUSE.value, group, lasting, why)
+    _finish(_sent(agent_address(config, bootstrap, url, assignments), request), RequestKind.PAUSE, as_json=as_json)
 
 
 def resume(
@@ -166,24 +166,24 @@ def _once_out(base: str, status: RequestStatus) -> RequestStatus:
     return status
 
 
-def _finish(status: RequestStatus, wish: Wish | None, *, as_json: bool) -> None:
+def _finish(status: RequestStatus, kind: RequestKind | None, *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(status))
         return
-    Console().print(words.plain(_in_words(status, wish)))
+    Console().print(words.plain(_in_words(status, kind)))
 
 
-def _in_words(status: RequestStatus, wish: Wish | None) -> str:
+def _in_words(status: RequestStatus, kind: RequestKind | None) -> str:
     """Return what has happened, when it ends, what ends it before, and what comes after."""
     group, role = status.group, status.role
     after = f"; {status.after}" if status.after and role != LEADING else ""
-    if wish is None:
+    if kind is None:
         return f"{group}: no request is in force any more; the agent is {role} and follows its settings{after}"
-    until = next((one.until for one in status.requests if one.wish is wish), None)
+    until = next((one.until for one in status.requests if one.kind is kind), None)
     resumed = command("resume", group=group)
     end = f"until {words.when(until)} UTC or {resumed}" if until is not None else f"until {resumed}"
     if role == STANDBY:
         return f"{group}: another agent is active, so ask that one; this one keeps the request {end}"
-    if wish is Wish.LEAVE:
+    if kind is RequestKind.LEAVE:
         return f"{group}: the agent has left it and keeps measuring it, {end}{after and f'; then {status.after}'}"
     return f"{group}: the agent starts no rebalance in it for racks or traffic; it is {role}, {end}"

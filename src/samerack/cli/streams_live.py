@@ -21,7 +21,7 @@ from samerack.cli.streams_options import FoundApplication, Rates
 from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.errors import AgentError, SettingsError
 from samerack.settings.all_settings import Settings
 from samerack.settings.cures import command
@@ -75,14 +75,14 @@ def find(
         AgentError: It is not there or no Streams application, rebalances, or brokers do not answer.
     """
     hosts, unasked = hosts_known(settings, group)
-    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+    with closing(BrokerClient(for_kafka_python(settings.kafka))) as wire:
         measure = (lambda: measured_rates(group, settings, seconds)[0]) if seconds else None
         found = read(wire, group, settings, configs, hosts=hosts, given=given, measure=measure)
     return replace(found, unknown=(*found.unknown, *_doubts(filter(None, [unasked]))))
 
 
 def read(
-    wire: Wire,
+    wire: BrokerClient,
     group: str,
     settings: Settings,
     configs: AssignmentConfigs,
@@ -140,7 +140,9 @@ def _doubts(texts: Iterable[str]) -> list[Unknown]:
     return [Unknown(what="racks", cause=text) for text in texts]
 
 
-def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts) -> tuple[ObservedGroup, Instances]:
+def _described(
+    wire: BrokerClient, listed: ListedGroup, settings: Settings, hosts: Hosts
+) -> tuple[ObservedGroup, Instances]:
     """Return the group once it is stable, and its instances."""
     until = time.monotonic() + _REBALANCE_SECONDS
     while True:
@@ -179,7 +181,7 @@ def _no_streams(settings: Settings, raw: Any) -> ObservedGroup:
 
 
 def _subject(
-    wire: Wire, found: Descriptions, raw: list[Any], settings: Settings, hosts: Hosts
+    wire: BrokerClient, found: Descriptions, raw: list[Any], settings: Settings, hosts: Hosts
 ) -> tuple[ObservedGroup, Instances] | None:
     for described in found.streams:
         cluster, _ = collect.metadata(wire, groups.topics_of_streams(described))
@@ -195,7 +197,7 @@ def _subject(
     return None
 
 
-def _changelog_names(wire: Wire, group: str, listed: Collection[str], found: Instances) -> tuple[str, ...]:
+def _changelog_names(wire: BrokerClient, group: str, listed: Collection[str], found: Instances) -> tuple[str, ...]:
     if found.changelogs is not None:
         return tuple(sorted(topic for topics in found.changelogs.values() for topic in topics))
     return changelog_topics(group, topic_names(wire), listed)
@@ -236,7 +238,7 @@ def _check_given(group: str, given: Mapping[str, int], sources: Sources, names: 
             )
 
 
-def _poll(wire: Wire, cluster: ClusterView, changelogs: Iterable[str]) -> _Logs:
+def _poll(wire: BrokerClient, cluster: ClusterView, changelogs: Iterable[str]) -> _Logs:
     partitions = [(topic, number) for topic in changelogs for number in range(len(cluster.topics.get(topic, ())))]
     led = collect.leaders(cluster, partitions)
     sizes, refused = collect.log_sizes(wire, led, plain_key)

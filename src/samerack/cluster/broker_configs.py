@@ -19,7 +19,7 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.errors import error_class, error_text
 from samerack.cluster.group import LIMIT_KEY, OFFSETS_TOPIC
 from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
-from samerack.cluster.wire import Question, Wire
+from samerack.cluster.wire import BrokerClient, BrokerRequest
 from samerack.common.errors import AgentError
 from samerack.settings.all_settings import Settings
 
@@ -55,7 +55,7 @@ class BrokerConfigs:
     assignors: Mapping[int, str] = field(default_factory=dict)
 
 
-def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
+def read_broker_configs(wire: BrokerClient, brokers: Iterable[int]) -> BrokerConfigs:
     """Read the configuration of every broker.
 
     Raises:
@@ -68,7 +68,8 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
     sizes: list[str] = []
     assignors: dict[int, str] = {}
     questions = [
-        Question(broker=broker, request=describe_configs(BROKER, [str(broker)], _BROKER_KEYS)) for broker in brokers
+        BrokerRequest(broker=broker, request=describe_configs(BROKER, [str(broker)], _BROKER_KEYS))
+        for broker in brokers
     ]
     for answer in wire.ask(questions, REQUEST_SECONDS):
         error = answer.error
@@ -92,11 +93,11 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
     )
 
 
-def read_record_limit(wire: Wire, broker: int) -> int | None:
+def read_record_limit(wire: BrokerClient, broker: int) -> int | None:
     """Read how many bytes a group's record may have; None if that is not known, or brokers compress such records."""
     request = describe_configs(TOPIC, [OFFSETS_TOPIC], [LIMIT_KEY])
     request.resources += describe_configs(BROKER, [str(broker)], [_CODEC_KEY]).resources
-    (answer,) = wire.ask([Question(broker=broker, request=request)], REQUEST_SECONDS)
+    (answer,) = wire.ask([BrokerRequest(broker=broker, request=request)], REQUEST_SECONDS)
     if answer.error is not None:
         return None
     values = {config.name: config.value for result in answer.response.results for config in result.configs or ()}
@@ -120,7 +121,7 @@ def ask_configs(settings: Settings) -> BrokerConfigs:
     Raises:
         AgentError: No broker answers, or the agent may not read it.
     """
-    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+    with closing(BrokerClient(for_kafka_python(settings.kafka))) as wire:
         return read_broker_configs(wire, read_metadata(wire, ()).brokers)
 
 
@@ -143,7 +144,7 @@ def ask_selector(settings: Settings) -> Callable[[], bool]:
     setting = settings.racks.replica_selector
     if setting != "auto":
         return lambda: setting == "rack-aware"
-    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+    with closing(BrokerClient(for_kafka_python(settings.kafka))) as wire:
         brokers = read_metadata(wire, ()).brokers
         try:
             aware = read_broker_configs(wire, brokers).rack_aware

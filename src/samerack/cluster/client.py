@@ -44,7 +44,7 @@ class Refusals:
         self._let_in = False
 
     @property
-    def reception(self) -> str | None:
+    def auth_status(self) -> str | None:
         """Empty once any client was accepted; before that, why one was refused; None while no client got an answer."""
         with self._lock:
             return "" if self._let_in else next((one.text for one in self._known.values()), None)
@@ -192,6 +192,6 @@ def _why_hopeless(connections: Connections, attempt: Future) -> str:
     return "" if attempt.is_done else why
 
 
-def reception() -> str | None:
+def auth_status() -> str | None:
     """Return whether brokers accept this process: empty once they do; else why they refuse; None if not reached."""
-    return _REFUSALS.reception
+    return _REFUSALS.auth_status

@@ -19,7 +19,7 @@ from kafka import errors as kafka_errors
 from samerack.cluster.errors import COORDINATOR_MOVED
 from samerack.cluster.group import EMPTY_STATES, GroupView, view_group
 from samerack.cluster.group_questions import MAX_GROUPS_PER_REQUEST, Coordinators, describe_groups, to_coordinators
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
 
@@ -54,7 +54,7 @@ class GroupPoll:
 class GroupPoller(Service):
     """Polls every watched group; any thread may add and remove groups."""
 
-    def __init__(self, wire: Wire, *, seconds: float) -> None:
+    def __init__(self, wire: BrokerClient, *, seconds: float) -> None:
         """Prepare with connections of the poller's own and the seconds between two polls; `start` starts polling."""
         slow = max(seconds, _STRETCHED_SECONDS)
         super().__init__("poller", retries=RetryPauses(first=slow, most=slow))

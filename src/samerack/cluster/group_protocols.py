@@ -24,7 +24,7 @@ from samerack.cluster.group_questions import Coordinators, describe_groups, grou
 from samerack.cluster.joining import seems_agent
 from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
 from samerack.cluster.versions import release_of, versions_question
-from samerack.cluster.wire import Answer, Question, Wire
+from samerack.cluster.wire import BrokerClient, BrokerRequest, BrokerResponse
 from samerack.protocol.sticky import COOPERATIVE_STICKY
 
 POLICY_KEY: Final = "group.consumer.migration.policy"
@@ -97,7 +97,7 @@ class GroupProtocols:
     members: tuple[MemberProtocol, ...] = ()
 
 
-def ask_brokers(wire: Wire) -> tuple[Mapping[int, BrokerProtocols], tuple[str, ...]]:
+def ask_brokers(wire: BrokerClient) -> tuple[Mapping[int, BrokerProtocols], tuple[str, ...]]:
     """Return what each broker does, and what is not known of them, with the cure.
 
     Raises:
@@ -105,7 +105,7 @@ def ask_brokers(wire: Wire) -> tuple[Mapping[int, BrokerProtocols], tuple[str, .
     """
     ids = sorted(read_metadata(wire, ()).brokers)
     releases = wire.ask([versions_question(broker) for broker in ids], REQUEST_SECONDS)
-    asked = [Question(broker=one, request=describe_configs(BROKER, [str(one)], _BROKER_KEYS)) for one in ids]
+    asked = [BrokerRequest(broker=one, request=describe_configs(BROKER, [str(one)], _BROKER_KEYS)) for one in ids]
     configs = wire.ask(asked, REQUEST_SECONDS)
     unknown = dict.fromkeys(filter(None, (_refused(answer, "on the cluster") for answer in configs)))
     brokers = {
@@ -119,15 +119,17 @@ def ask_brokers(wire: Wire) -> tuple[Mapping[int, BrokerProtocols], tuple[str, .
     return brokers, tuple(f"settings of brokers: {text}" for text in unknown)
 
 
-def ask_group_configs(wire: Wire, group: str, broker: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
+def ask_group_configs(wire: BrokerClient, group: str, broker: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the settings of a group by a broker of Kafka 4.0 or newer, with defaults; and what is not known."""
     keys = [key.removeprefix("group.") for key in (SESSION_KEY, HEARTBEAT_KEY)]
-    (answer,) = wire.ask([Question(broker=broker, request=describe_configs(GROUP, [group], keys))], REQUEST_SECONDS)
+    (answer,) = wire.ask(
+        [BrokerRequest(broker=broker, request=describe_configs(GROUP, [group], keys))], REQUEST_SECONDS
+    )
     refused = _refused(answer, "on the group")
     return _values(answer), (f"settings of the group: {refused}",) if refused else ()
 
 
-def ask_members(wire: Wire, group: str) -> GroupProtocols:
+def ask_members(wire: BrokerClient, group: str) -> GroupProtocols:
     """Return the members of a group with their protocols, without agents: classic members that have no topics.
 
     Raises:
@@ -143,11 +145,13 @@ def ask_members(wire: Wire, group: str) -> GroupProtocols:
     broker = coordinators.of([group])[group]
     versions, described = map(
         _response,
-        wire.ask([versions_question(broker), Question(broker=broker, request=describe_groups([group]))]),
+        wire.ask([versions_question(broker), BrokerRequest(broker=broker, request=describe_groups([group]))]),
     )
     has = {one.api_key: one.max_version for one in versions.api_keys}.get(_CONSUMER_GROUP_DESCRIBE)
     if has is not None:
-        (managed,) = _response(*wire.ask([Question(broker=broker, request=_by_brokers(group, newer=has > 0))])).groups
+        (managed,) = _response(
+            *wire.ask([BrokerRequest(broker=broker, request=_by_brokers(group, newer=has > 0))])
+        ).groups
         if not (code := int(managed.error_code.value)):
             return GroupProtocols(kind="consumer", state=managed.group_state, members=_managed(managed.members))
         if code != kafka_errors.GroupIdNotFoundError.errno:
@@ -205,14 +209,14 @@ def _level(versions: Any) -> int | None:
     return levels.get(_FEATURE, 0)
 
 
-def _response(answer: Answer) -> Any:
+def _response(answer: BrokerResponse) -> Any:
     if answer.error is not None:
         where = f"kafka: broker {answer.question.broker}"
         raise error_class(answer.error)(f"{where}: {error_text(answer.error, REQUEST_SECONDS)}") from answer.error
     return answer.response
 
 
-def _refused(answer: Answer, where: str) -> str:
+def _refused(answer: BrokerResponse, where: str) -> str:
     """Return why settings are not known, and the cure; empty if they are."""
     error = answer.error
     if error is None and answer.response.results[0].error_code:
@@ -220,7 +224,7 @@ def _refused(answer: Answer, where: str) -> str:
     return "" if error is None else error_text(error, REQUEST_SECONDS, f"allow DESCRIBE_CONFIGS {where}")
 
 
-def _values(answer: Answer) -> Mapping[str, str]:
+def _values(answer: BrokerResponse) -> Mapping[str, str]:
     if answer.error is not None:
         return {}
     return {one.name: one.value for one in answer.response.results[0].configs or () if one.value}

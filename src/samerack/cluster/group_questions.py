@@ -21,7 +21,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text, permission_to_describe
 from samerack.cluster.metadata import REQUEST_SECONDS
 from samerack.cluster.versions import versions_question
-from samerack.cluster.wire import ANY_BROKER, Answer, Question, Wire, chunked, in_turns
+from samerack.cluster.wire import ANY_BROKER, BrokerClient, BrokerRequest, BrokerResponse, chunked, in_turns
 from samerack.common.errors import AgentError
 
 GroupType: TypeAlias = Literal["classic", "consumer", "streams", "share"]
@@ -30,7 +30,7 @@ GroupType: TypeAlias = Literal["classic", "consumer", "streams", "share"]
 
 def to_coordinators(
     coordinators: Mapping[str, int], request: Callable[[Sequence[str]], Any], at_once: int
-) -> list[Question]:
+) -> list[BrokerRequest]:
     """Return the questions to coordinators about their groups in turns, at most this number of groups in each.
 
     `coordinators` has the broker of each group by the group's name; `about` of a question are the names of its groups.
@@ -39,7 +39,7 @@ def to_coordinators(
     for group in sorted(coordinators):
         groups.setdefault(coordinators[group], []).append(group)
     parts = [[(broker, chunk) for chunk in chunked(names, at_once)] for broker, names in groups.items()]
-    return [Question(broker=broker, request=request(chunk), about=chunk) for broker, chunk in in_turns(parts)]
+    return [BrokerRequest(broker=broker, request=request(chunk), about=chunk) for broker, chunk in in_turns(parts)]
 
 
 def list_groups(state: str = "") -> Any:
@@ -83,8 +83,8 @@ def fetch_offsets(groups: Sequence[str]) -> Any:
     )
 
 
-Ask: TypeAlias = Callable[[Sequence[Question], float], Sequence[Answer]]
-"""Asks brokers, with a limit in seconds for each request: `Wire.ask`, or `cluster.wire.ask` of an open client."""
+Ask: TypeAlias = Callable[[Sequence[BrokerRequest], float], Sequence[BrokerResponse]]
+"""Asks brokers, with a limit in seconds for each request: `BrokerClient.ask`, or `cluster.wire.ask` of a client."""
 
 MAX_GROUPS_PER_REQUEST: Final = 2_000
 
@@ -124,7 +124,7 @@ class Coordinators:
         for chunk in chunked([group for group in groups if group not in self._brokers], MAX_GROUPS_PER_REQUEST):
             left = chunk
             while left:
-                (answer,) = self._ask([Question(broker=ANY_BROKER, request=find_coordinators(left))], timeout)
+                (answer,) = self._ask([BrokerRequest(broker=ANY_BROKER, request=find_coordinators(left))], timeout)
                 if answer.error is not None:
                     failure = answer.error
                     break
@@ -154,7 +154,7 @@ _NO_CONSUMER_GROUP: Final = frozenset(
 class GroupTypes:
     """Asks for types of groups over connections of its own; any thread may ask, one at a time."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: BrokerClient) -> None:
         """Prepare; the first question connects."""
         self._wire = wire
         self._lock = threading.Lock()
@@ -192,14 +192,14 @@ class GroupTypes:
         versions = self._response(group, versions_question(coordinator))
         if all(one.api_key != _CONSUMER_GROUP_DESCRIBE for one in versions.api_keys):
             return "classic"
-        question = Question(broker=coordinator, request=describe_groups([group], "consumer"))
+        question = BrokerRequest(broker=coordinator, request=describe_groups([group], "consumer"))
         (described,) = self._response(group, question).groups
         code = int(described.error_code.value)
         if code and code not in _NO_CONSUMER_GROUP:
             raise group_error(group, kafka_errors.for_code(code)())
         return "classic" if code else "consumer"
 
-    def _response(self, group: str, question: Question) -> Any:
+    def _response(self, group: str, question: BrokerRequest) -> Any:
         (answer,) = self._wire.ask([question], REQUEST_SECONDS)
         if answer.error is not None:
             raise self._unanswered(group, answer.error) from answer.error

@@ -18,7 +18,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from samerack.cluster.errors import error_text
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
-from samerack.cluster.wire import ANSWER_SECONDS, ANY_BROKER, Question, RawRequest, Wire, chunked
+from samerack.cluster.wire import ANSWER_SECONDS, ANY_BROKER, BrokerClient, BrokerRequest, RawRequest, chunked
 from samerack.common.errors import AgentError
 
 REQUEST_SECONDS: Final = 5.0
@@ -40,7 +40,7 @@ class MetadataAnswer:
     failures: tuple[Exception, ...]
 
 
-def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SECONDS) -> MetadataAnswer:
+def ask_metadata(wire: BrokerClient, topics: Collection[str], timeout: float = ANSWER_SECONDS) -> MetadataAnswer:
     """Ask for all brokers and these topics; distinguish absent topics from those that may not be described.
 
     A response without any broker counts as a failure: a broker that has just started may send one.
@@ -77,7 +77,7 @@ def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SE
     return MetadataAnswer(view=view, error_codes=codes, failures=tuple(failures))
 
 
-def read_metadata(wire: Wire, topics: Collection[str]) -> ClusterView:
+def read_metadata(wire: BrokerClient, topics: Collection[str]) -> ClusterView:
     """Poll all brokers and these topics once, and return a view only if it is complete.
 
     Raises:
@@ -93,7 +93,7 @@ def read_metadata(wire: Wire, topics: Collection[str]) -> ClusterView:
     return answer.view
 
 
-def topic_names(wire: Wire) -> frozenset[str]:
+def topic_names(wire: BrokerClient) -> frozenset[str]:
     """Return the names of all topics that this principal may describe; internal ones are left out.
 
     Raises:
@@ -110,7 +110,7 @@ def _failure(error: Exception, what: str = "") -> AgentError:
     return AgentError(f"kafka: metadata: {what}{error_text(error, REQUEST_SECONDS)}")
 
 
-def _question(names: Sequence[str] | None) -> Question:
+def _question(names: Sequence[str] | None) -> BrokerRequest:
     """Return the request for these topics, or for all."""
     topic = MetadataRequest.MetadataRequestTopic
     request = MetadataRequest(
@@ -119,7 +119,7 @@ def _question(names: Sequence[str] | None) -> Question:
         include_topic_authorized_operations=False,
         max_version=9,  # newer ones ask by topic id
     )
-    return Question(broker=ANY_BROKER, request=request)
+    return BrokerRequest(broker=ANY_BROKER, request=request)
 
 
 def _partitions(topic: Any) -> tuple[PartitionView, ...]:
@@ -160,14 +160,14 @@ class Placements:
     brokers: tuple[tuple[int, ...], ...]
 
 
-def all_placements(wire: Wire) -> Placements:
+def all_placements(wire: BrokerClient) -> Placements:
     """Ask for the placement of all replicas.
 
     Raises:
         RefusedError: TLS or SASL failed.
         AgentError: The cluster did not answer.
     """
-    (answer,) = wire.ask([Question(broker=ANY_BROKER, request=placements_request())])
+    (answer,) = wire.ask([BrokerRequest(broker=ANY_BROKER, request=placements_request())])
     if answer.error is not None:
         raise AgentError(f"kafka: metadata: {error_text(answer.error, ANSWER_SECONDS)}") from answer.error
     found: Placements = answer.response

@@ -15,7 +15,7 @@ from kafka.protocol.broker_version_data import infer_broker_version_from_api_ver
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from samerack.cluster.metadata import REQUEST_SECONDS
-from samerack.cluster.wire import Question, Wire
+from samerack.cluster.wire import BrokerClient, BrokerRequest
 from samerack.common.errors import one_line
 
 log = structlog.get_logger("versions")
@@ -150,7 +150,7 @@ class BrokerVersions:
             "unsupported": found.unsupported_reason,
         }
 
-    def ask(self, wire: Wire, brokers: Iterable[int]) -> bool:
+    def ask(self, wire: BrokerClient, brokers: Iterable[int]) -> bool:
         """Ask these brokers; return whether all have answered. What was known stays if one does not.
 
         Raises:
@@ -170,10 +170,10 @@ class BrokerVersions:
         return True
 
 
-def versions_question(broker: int) -> Question:
+def versions_question(broker: int) -> BrokerRequest:
     """Return the question for the versions of each API that a broker has."""
     request = ApiVersionsRequest(client_software_name="samerack", client_software_version="0")
-    return Question(broker=broker, request=request)
+    return BrokerRequest(broker=broker, request=request)
 
 
 def release_of(ranges: Ranges) -> str:

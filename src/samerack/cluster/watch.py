@@ -19,7 +19,7 @@ from samerack.cluster.broker_configs import ServerAssignors, from_values, read_b
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.versions import BrokerVersions
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
@@ -53,7 +53,7 @@ class ClusterWatch(Service):
 
     def __init__(
         self,
-        wire: Wire,
+        wire: BrokerClient,
         *,
         pause: float,
         times: SettlingTimes,

@@ -87,7 +87,7 @@ ANSWER_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class BrokerRequest:
     """A request for one broker (or ANY_BROKER), and what the caller needs to interpret the response."""
 
     broker: int
@@ -96,10 +96,10 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class BrokerResponse:
     """The response, or the error."""
 
-    question: Question
+    question: BrokerRequest
     response: Any = None
     error: Exception | None = None
 
@@ -115,12 +115,12 @@ def in_turns(lanes: Iterable[Sequence[Item]]) -> Iterator[Item]:
         yield from (item for item in turn if item is not None)
 
 
-def ask(client: ClusterClient, questions: Sequence[Question], timeout: float) -> list[Answer]:
+def ask(client: ClusterClient, questions: Sequence[BrokerRequest], timeout: float) -> list[BrokerResponse]:
     """Ask all over an open client; return the answers in the order of the questions, failures among them."""
     lanes: dict[int, list[int]] = {}
     for index, question in enumerate(questions):
         lanes.setdefault(question.broker, []).append(index)
-    answers: list[Answer | None] = [None] * len(questions)
+    answers: list[BrokerResponse | None] = [None] * len(questions)
     connections = client.connections
 
     async def lane(indices: list[int]) -> None:
@@ -131,11 +131,11 @@ def ask(client: ClusterClient, questions: Sequence[Question], timeout: float) ->
                 future = connections.send(question.request, node_id=broker, request_timeout_ms=round(timeout * 1000))
                 # the library limits no request that waits for its connection to be made
                 response = await connections.wait_for(future, timeout * 1000)
-                answers[index] = Answer(question=question, response=response)
+                answers[index] = BrokerResponse(question=question, response=response)
             except Exception as error:  # noqa: BLE001 - one failed question is a value, the others continue
                 if isinstance(error, kafka_errors.UnknownBrokerIdError):
                     connections.refresh_brokers()
-                answers[index] = Answer(question=question, error=error)
+                answers[index] = BrokerResponse(question=question, error=error)
 
     async def all_lanes() -> None:
         running = [client.net.call_soon_with_future(lane, indices) for indices in lanes.values()]
@@ -146,7 +146,7 @@ def ask(client: ClusterClient, questions: Sequence[Question], timeout: float) ->
     return [answer for answer in answers if answer is not None]
 
 
-class Wire:
+class BrokerClient:
     """A client for raw requests; one thread may send requests at a time."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -154,7 +154,7 @@ class Wire:
         self._config = config
         self._client = SharedClient(config)
 
-    def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
+    def ask(self, questions: Sequence[BrokerRequest], timeout: float = ANSWER_SECONDS) -> list[BrokerResponse]:
         """Ask all; return the answers in the order of the questions, failures among them.
 
         Raises:
@@ -174,7 +174,9 @@ class Wire:
             self.close()
             raise RefusedError(f"kafka {self._config.get('bootstrap_servers')}: {refused[0]}")
 
-    def ask_in_batches(self, questions: Iterable[Question], timeout: float = ANSWER_SECONDS) -> Iterator[Answer]:
+    def ask_in_batches(
+        self, questions: Iterable[BrokerRequest], timeout: float = ANSWER_SECONDS
+    ) -> Iterator[BrokerResponse]:
         """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.
 
         A batch ends with the first question to a broker that has one in it, so the questions come `in_turns`; they may
@@ -183,7 +185,7 @@ class Wire:
         Raises:
             AgentError: No broker can be reached at all.
         """
-        batch: dict[int, Question] = {}
+        batch: dict[int, BrokerRequest] = {}
         for question in questions:
             if question.broker in batch:
                 asked, batch = [*batch.values()], {}

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.view import NO_LEADER, ClusterView, NoRack
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.patterns import selects
 from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups, probe
@@ -110,7 +110,7 @@ class CycleState:
 class BrokerPoller:
     """Polls the brokers and keeps the state between cycles; one thread drives it."""
 
-    def __init__(self, settings: Settings, wire: Wire, hosts: Hosts = NO_HOSTS) -> None:
+    def __init__(self, settings: Settings, wire: BrokerClient, hosts: Hosts = NO_HOSTS) -> None:
         self._settings = settings
         self._hosts = hosts
         self._patterns = settings.traffic.groups or settings.groups

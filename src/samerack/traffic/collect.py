@@ -18,7 +18,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from samerack.cluster.broker_configs import TOPIC, describe_configs
 from samerack.cluster.metadata import ask_metadata
 from samerack.cluster.view import ClusterView
-from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked, in_turns
+from samerack.cluster.wire import ANY_BROKER, BrokerClient, BrokerRequest, chunked, in_turns
 from samerack.traffic.gaps import answered, failed, refused
 from samerack.traffic.snapshot import Family, Gap
 
@@ -71,7 +71,7 @@ class Offsets:
     end: int
 
 
-def metadata(wire: Wire, topics: Collection[str]) -> tuple[ClusterView, list[Gap]]:
+def metadata(wire: BrokerClient, topics: Collection[str]) -> tuple[ClusterView, list[Gap]]:
     """Request the brokers with racks, and these topics.
 
     Raises:
@@ -94,7 +94,9 @@ def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, 
     return led
 
 
-def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> tuple[dict[Partition, int], list[Gap]]:
+def log_sizes(
+    wire: BrokerClient, led: Mapping[int, Sequence[Partition]], key: KeyOf
+) -> tuple[dict[Partition, int], list[Gap]]:
     """Request the bytes of each partition's leader replica: brokers list every replica, only the leader's counts."""
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
 
@@ -120,7 +122,7 @@ def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) ->
 
 
 def offsets(
-    wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf
+    wire: BrokerClient, led: Mapping[int, Sequence[Partition]], key: KeyOf
 ) -> tuple[dict[Partition, Offsets], list[Gap]]:
     """Request the first and end offset of each partition from its leader."""
     questions = _to_leaders(led, _offsets_request, abouts=(_EARLIEST, _LATEST))
@@ -141,7 +143,7 @@ def offsets(
     return found, gaps
 
 
-def stable_offsets(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> dict[Partition, int]:
+def stable_offsets(wire: BrokerClient, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> dict[Partition, int]:
     """Request the last stable offset of each partition: no record of an open transaction lies below it.
 
     What fails is left out: the same brokers have just failed to give other offsets, or do so at the next poll.
@@ -149,7 +151,7 @@ def stable_offsets(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyO
     return _more_offsets(wire, led, key, which=_LATEST, isolation=_READ_COMMITTED)
 
 
-def local_starts(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> dict[Partition, int]:
+def local_starts(wire: BrokerClient, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> dict[Partition, int]:
     """Request the first offset that lies on each leader's own disk, and not in remote storage only (KIP-405).
 
     What fails is left out, as in `stable_offsets`.
@@ -158,7 +160,12 @@ def local_starts(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf)
 
 
 def _more_offsets(
-    wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf, *, which: int, isolation: int = _READ_UNCOMMITTED
+    wire: BrokerClient,
+    led: Mapping[int, Sequence[Partition]],
+    key: KeyOf,
+    *,
+    which: int,
+    isolation: int = _READ_UNCOMMITTED,
 ) -> dict[Partition, int]:
     questions = _to_leaders(led, partial(_offsets_request, isolation=isolation), abouts=(which,))
     return {
@@ -192,12 +199,12 @@ class TopicPolicy:
     tiered: bool = False
 
 
-def policies(wire: Wire, topics: Collection[str]) -> tuple[dict[str, TopicPolicy], list[Gap]]:
+def policies(wire: BrokerClient, topics: Collection[str]) -> tuple[dict[str, TopicPolicy], list[Gap]]:
     """Request how each topic is stored, where the brokers answer."""
     known: dict[str, TopicPolicy] = {}
     gaps: list[Gap] = []
     questions = [
-        Question(broker=ANY_BROKER, request=describe_configs(TOPIC, chunk, (_CLEANUP, _REMOTE)))
+        BrokerRequest(broker=ANY_BROKER, request=describe_configs(TOPIC, chunk, (_CLEANUP, _REMOTE)))
         for chunk in chunked(sorted(topics), _AT_ONCE)
     ]
     for answer in answered(wire.ask_in_batches(questions), Family.TOPIC_CONFIGS, gaps):
@@ -215,8 +222,8 @@ def _to_leaders(
     led: Mapping[int, Sequence[Partition]],
     request: Callable[[Sequence[Partition], Any], Any],
     abouts: Sequence[Any] = (None,),
-) -> Iterator[Question]:
-    """Yield the questions in turns, as `Wire.ask_in_batches` sends them: each is made when its turn comes.
+) -> Iterator[BrokerRequest]:
+    """Yield the questions in turns, as `BrokerClient.ask_in_batches` sends them: each is made when its turn comes.
 
     The leader of some partitions gets a question about each of `abouts`, before those of the next ones.
     """
@@ -225,7 +232,7 @@ def _to_leaders(
         for broker, partitions in led.items()
     ]
     for broker, chunk, about in in_turns(lanes):
-        yield Question(broker=broker, request=request(chunk, about), about=about)
+        yield BrokerRequest(broker=broker, request=request(chunk, about), about=about)
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.election.leadership_state import NOTHING, LeadershipState, Tenure, Tenures
 from samerack.settings.all_settings import Settings
 from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
@@ -50,7 +50,7 @@ class Cycle:
         self,
         settings: Settings,
         *,
-        wire: Wire,
+        wire: BrokerClient,
         board: TrafficBoard,
         exact: ExactReads,
         weights: WeightBook,

@@ -18,7 +18,7 @@ from samerack.cluster.group_questions import (
     share_offsets,
     to_coordinators,
 )
-from samerack.cluster.wire import Answer, Question, Wire
+from samerack.cluster.wire import BrokerClient, BrokerRequest, BrokerResponse
 from samerack.common.patterns import selects
 from samerack.election.messages import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
@@ -59,12 +59,12 @@ class Listing(NamedTuple):
     gaps: list[Gap]
 
 
-def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> Listing:
+def listed(wire: BrokerClient, brokers: Iterable[int], patterns: Sequence[str]) -> Listing:
     """List the matching groups: every broker lists those it coordinates. Agents' own groups are left out."""
-    return matching(wire.ask_in_batches(Question(broker=one, request=list_groups()) for one in brokers), patterns)
+    return matching(wire.ask_in_batches(BrokerRequest(broker=one, request=list_groups()) for one in brokers), patterns)
 
 
-def matching(answers: Iterable[Answer], patterns: Sequence[str]) -> Listing:
+def matching(answers: Iterable[BrokerResponse], patterns: Sequence[str]) -> Listing:
     """Return the matching groups of brokers' lists."""
     found: dict[str, ListedGroup] = {}
     brokers: set[int] = set()
@@ -85,7 +85,7 @@ def matching(answers: Iterable[Answer], patterns: Sequence[str]) -> Listing:
     return Listing(groups=found, brokers=frozenset(brokers), gaps=gaps)
 
 
-def described(wire: Wire, groups: Iterable[ListedGroup], *, read: Mapping[GroupType, Read]) -> Descriptions:
+def described(wire: BrokerClient, groups: Iterable[ListedGroup], *, read: Mapping[GroupType, Read]) -> Descriptions:
     """Describe every group by the request of its kind; groups of other types are left out, and Streams not read yet.
 
     Descriptions are converted as they arrive: they are many times as large as what is kept of them.
@@ -127,7 +127,7 @@ class Commits:
 
 
 def committed(
-    wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Positions]
+    wire: BrokerClient, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Positions]
 ) -> tuple[dict[str, Commits], list[Gap]]:
     """Request all committed offsets of these groups, and of share groups where what they have not read begins.
 

@@ -9,7 +9,7 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from samerack.cluster.errors import ErrorKind, cure_of, kind_of, permission_to_describe
-from samerack.cluster.wire import ANY_BROKER, Answer
+from samerack.cluster.wire import ANY_BROKER, BrokerResponse
 from samerack.common.errors import one_line
 from samerack.traffic.snapshot import Family, Gap
 
@@ -92,7 +92,7 @@ def handed_over(groups: Sequence[str], *, at: float) -> Gap:
     )
 
 
-def answered(answers: Iterable[Answer], family: Family, gaps: list[Gap]) -> Iterator[Answer]:
+def answered(answers: Iterable[BrokerResponse], family: Family, gaps: list[Gap]) -> Iterator[BrokerResponse]:
     """Yield the answers that have a response, and add a gap for each request without."""
     for answer in answers:
         broker = answer.question.broker

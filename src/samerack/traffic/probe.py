@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from samerack.cluster.view import ClusterView, PartitionView
-from samerack.cluster.wire import Question, Wire, chunked, in_turns
+from samerack.cluster.wire import BrokerClient, BrokerRequest, chunked, in_turns
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.gaps import answered, refused
 from samerack.traffic.snapshot import Family, Gap
@@ -94,7 +94,7 @@ def settle(  # noqa: PLR0913 - all that an answer is judged by
 
 
 def probe(
-    wire: Wire, readers: Sequence[Reader], cluster: ClusterView, offsets: Mapping[Partition, Offsets]
+    wire: BrokerClient, readers: Sequence[Reader], cluster: ClusterView, offsets: Mapping[Partition, Offsets]
 ) -> tuple[dict[Reader, int], list[Gap]]:
     """Ask the leaders which broker serves; one request per leader and rack."""
     batches: dict[tuple[int, str], list[Partition]] = {}
@@ -107,7 +107,7 @@ def probe(
     for (leader, rack), partitions in batches.items():
         lanes.setdefault(leader, []).extend((leader, rack, chunk) for chunk in chunked(partitions, _AT_ONCE))
     questions = (
-        Question(
+        BrokerRequest(
             broker=leader,
             request=raw_fetch([(one, offsets[one].end, 1) for one in chunk], rack=rack, max_bytes=1),
             about=rack,

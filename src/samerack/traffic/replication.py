@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from samerack.cluster.metadata import Placements, all_placements
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.errors import AgentError
 from samerack.common.patterns import EVERY, included
 from samerack.election.leadership_state import LeadershipState, Tenure
@@ -51,7 +51,7 @@ _AT_ONCE: Final = 20_000
 
 
 def poll_all_logs(
-    wire: Wire, brokers: Collection[int], curves: Mapping[Partition, Curve], logs: Mapping[Partition, Offsets]
+    wire: BrokerClient, brokers: Collection[int], curves: Mapping[Partition, Curve], logs: Mapping[Partition, Offsets]
 ) -> tuple[Logs | None, list[Gap]]:
     """Poll size and offsets of every partition's leader.
 
@@ -143,7 +143,12 @@ class ReplicationMeter:
     """Polls all logs and adds up what was copied, which is `found`; one thread drives it."""
 
     def __init__(
-        self, settings: TrafficSettings, *, wire: Wire, rack_of: Callable[[int], str], leadership: LeadershipState
+        self,
+        settings: TrafficSettings,
+        *,
+        wire: BrokerClient,
+        rack_of: Callable[[int], str],
+        leadership: LeadershipState,
     ) -> None:
         """Prepare; `rack_of` returns the rack of a broker, "" where unknown."""
         self._settings = settings

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Final
 
-from samerack.cluster.wire import Question, Wire
+from samerack.cluster.wire import BrokerClient, BrokerRequest
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
 from samerack.traffic.gaps import answered, refused
@@ -99,7 +99,9 @@ _LATER_BYTES: Final = 32_768
 class Sizes:
     """What is known of the bytes of partitions beyond their curves."""
 
-    def __init__(self, wire: Wire, *, rack: str, budget_bytes: int, serving: Callable[[Partition], int | None]) -> None:
+    def __init__(
+        self, wire: BrokerClient, *, rack: str, budget_bytes: int, serving: Callable[[Partition], int | None]
+    ) -> None:
         """Prepare.
 
         `rack` is the agent's own, "" where unknown, and `serving` returns the broker that serves it, None where
@@ -193,7 +195,7 @@ class Sizes:
                 continue
             self._budget_left -= max_bytes
             request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self._rack, max_bytes=max_bytes)
-            questions.append(Question(broker=broker, request=request, about=place))
+            questions.append(BrokerRequest(broker=broker, request=request, about=place))
         found: dict[SamplePlace, Stretch] = {}
         gaps: list[Gap] = []
         for answer in answered(self._wire.ask(questions), Family.SAMPLE, gaps):

@@ -17,7 +17,7 @@ import structlog
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import ask_selector
 from samerack.cluster.racks import NO_HOSTS, Hosts
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
@@ -77,7 +77,7 @@ class TrafficWatch(Service):
         self.weights = WeightBook()
         self._settings = settings.traffic
         self._plans_by_bytes = settings.streams.enabled and settings.streams.weights == "bytes"
-        self._wire = Wire(for_kafka_python(settings.kafka))
+        self._wire = BrokerClient(for_kafka_python(settings.kafka))
         self._board = board
         self._metrics = metrics
         self._rack_aware = rack_aware

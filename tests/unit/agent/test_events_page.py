@@ -7,7 +7,7 @@ import re
 from samerack.agent.leading.progress import TakeoverOutcome
 from samerack.agent.leading.takeover_attempt import Step
 from samerack.agent.policy.reasons import Action
-from samerack.agent.policy.requests import Wish
+from samerack.agent.policy.requests import RequestKind
 from samerack.agent.web.requests import RESUME
 from tests.docs import ROOT, sources
 
@@ -20,7 +20,9 @@ def test_every_action_is_on_the_page() -> None:
     written = {action for path in sources() for action in _ADDED.findall(path.read_text(encoding="utf-8"))}
     assert written >= {"leaves", "replaced", "planned"}
     ends = {TakeoverOutcome.LEADS, TakeoverOutcome.UNDONE, TakeoverOutcome.REFUSED}
-    enumerated = {one.value for one in (*Step, *ends, *(set(Action) - {Action.NOTHING}), Wish.LEAVE, Wish.PAUSE)}
+    enumerated = {
+        one.value for one in (*Step, *ends, *(set(Action) - {Action.NOTHING}), RequestKind.LEAVE, RequestKind.PAUSE)
+    }
     actions = written | enumerated | {RESUME, "begin"}
     listed = _PAGE.partition("- `action`:")[2].partition("\n- ")[0]
     assert sorted(action for action in actions if f"`{action}`" not in listed) == []

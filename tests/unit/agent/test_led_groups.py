@@ -16,10 +16,10 @@ from samerack.agent.health import Health
 from samerack.agent.led_groups import MAX_BYTES, MAX_FOUND, GroupFinder, LedGroups
 from samerack.agent.metrics import Metrics
 from samerack.agent.supervisor.line import MemberIdentity
-from samerack.cluster.wire import Question
+from samerack.cluster.wire import BrokerRequest
 from samerack.settings.loading import load
 from samerack.traffic.groups import ListedGroup
-from tests.unit.cluster.scripted_wire import ScriptedWire
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient
 
 
 class Found:
@@ -197,12 +197,12 @@ class _Brokers:
         self.errors: dict[int, Exception] = {}
         self.lacks_states = False
         self.now = 0.0
-        self.wire = ScriptedWire(self._answer)
+        self.wire = ScriptedBrokerClient(self._answer)
         self.watch = SimpleNamespace(present={1, 2}, initial_delay_seconds=3.0)
         self.found = Found("*", wire=self.wire, watch=self.watch)
         monkeypatch.setattr(led_groups, "time", SimpleNamespace(monotonic=lambda: self.now))
 
-    def _answer(self, question: Question) -> Any:
+    def _answer(self, question: BrokerRequest) -> Any:
         states = question.request.states_filter
         if self.lacks_states and states:
             return UnsupportedVersionError()

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from samerack.agent.leading.group_requests import GroupRequests, RequestStatus
 from samerack.agent.leading.progress import Did, Gain, Progress, TakeoverOutcome, from_json, to_json
-from samerack.agent.policy.requests import Wish
+from samerack.agent.policy.requests import RequestKind
 from samerack.agent.web import requests as web_requests
 from samerack.cli import lead
 from samerack.cli import requests as commands
@@ -46,7 +46,7 @@ class Leader:
     """Replaces the leader of a group: out at the second poll after it was asked to leave, and leads in two polls."""
 
     requests: GroupRequests = field(default_factory=lambda: GroupRequests(wall=lambda: _WALL))
-    asked: list[tuple[Wish | None, float | None, str, str]] = field(default_factory=list)
+    asked: list[tuple[RequestKind | None, float | None, str, str]] = field(default_factory=list)
     roles: list[str] = field(default_factory=lambda: ["leading", "leading", "observing"])
     lead_again: bool = False
     takeovers: list[bool] = field(default_factory=list)
@@ -63,14 +63,16 @@ class Leader:
         role = self.roles.pop(0) if len(self.roles) > 1 and self.asked else self.roles[0]
         return replace(self.requests.status("orders", role), after="the agent follows")
 
-    def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str, lead_again: bool) -> RequestStatus:
+    def ask(
+        self, kind: RequestKind | None, *, seconds: float | None, by: str, why: str, lead_again: bool
+    ) -> RequestStatus:
         """Store the request."""
         self.lead_again = lead_again
-        self.asked.append((wish, seconds, by, why))
-        if wish is None:
+        self.asked.append((kind, seconds, by, why))
+        if kind is None:
             self.requests.end("orders")
         else:
-            self.requests.ask("orders", wish, seconds=seconds, by=by, why=why)
+            self.requests.ask("orders", kind, seconds=seconds, by=by, why=why)
         return self.status
 
     @property
@@ -121,7 +123,11 @@ def test_a_program_of_this_machine_may_ask(port: int, leader: Leader) -> None:
     assert (status, answer["role"], answer["requests"][0]["until"]) == (200, "leading", _WALL + 1800)
     assert posted(port, {"group": "orders", "action": "pause"})[0] == 200
     assert posted(port, {"group": "orders", "action": "resume"})[1]["requests"] == []
-    assert leader.asked == [(Wish.LEAVE, 1800.0, "alice", "w"), (Wish.PAUSE, None, "", ""), (None, None, "", "")]
+    assert leader.asked == [
+        (RequestKind.LEAVE, 1800.0, "alice", "w"),
+        (RequestKind.PAUSE, None, "", ""),
+        (None, None, "", ""),
+    ]
     assert posted(port, b'{"group": "orders", "action": "pause", "why": "\\u001b[31m\\ud800"}')[0] == 200
     assert leader.asked[-1][3] == "\ufffd[31m?", "control characters and half characters are replaced"
 
@@ -169,8 +175,8 @@ def test_leave_returns_once_the_agent_is_out(port: int, leader: Leader) -> None:
     assert asks(output, port) == ["resume"]
     assert output.endswith("; then the agent follows\n")
     assert not leader.lead_again
-    ((wish, seconds, _, why),) = leader.asked
-    assert (wish, seconds, why) == (Wish.LEAVE, 1800.0, "moving brokers")
+    ((kind, seconds, _, why),) = leader.asked
+    assert (kind, seconds, why) == (RequestKind.LEAVE, 1800.0, "moving brokers")
 
 
 def test_leave_says_so_if_the_agent_stays(port: int, leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.policy.requests import Wish
+from samerack.agent.policy.requests import RequestKind
 from samerack.agent.program import Agent
 from samerack.cli.asking import agent_says
 from samerack.cli.plan import show
@@ -65,7 +65,7 @@ def test_the_reason_is_the_same_everywhere(agent: Agent) -> None:
 def test_the_reason_of_a_request_is_the_same_everywhere(agent: Agent) -> None:
     """A group that was left on request shows who asked and why, and does not make the agent unready."""
     sinks = agent.clusters[""].parts.led["sinks"]
-    sinks.operators.ask(Wish.LEAVE, seconds=None, by="alice", why="moving brokers")
+    sinks.operators.ask(RequestKind.LEAVE, seconds=None, by="alice", why="moving brokers")
     sinks.reporter.is_left(sinks.operators.left)
     why = "the agent was asked to stay out of it by alice (moving brokers); `samerack resume sinks` ends that"
     assert agent_says(settings(agent), "sinks")["trouble"] == why
@@ -110,7 +110,7 @@ def test_no_agent_says_nothing() -> None:
 def test_a_pause_is_shown_beside_the_role(agent: Agent) -> None:
     """Status, plan and page name the request; the group has no trouble, as the agent leads it."""
     orders = agent.clusters[""].parts.led["orders"]
-    orders.operators.ask(Wish.PAUSE, seconds=None, by="alice", why="")
+    orders.operators.ask(RequestKind.PAUSE, seconds=None, by="alice", why="")
     orders._parts.reporter.publish(group(state="Empty"), first=False, condition=None)
     (why,) = orders.operators.status.reasons
     assert "start no rebalance in it for racks or traffic by alice" in why

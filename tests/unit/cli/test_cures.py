@@ -13,7 +13,7 @@ import yaml
 from samerack.agent.leading.admission import prospect
 from samerack.agent.leading.takeover import worth_refusal
 from samerack.agent.policy import Action, Decision, Reason
-from samerack.agent.policy.requests import RebalanceRequest, Wish, in_words
+from samerack.agent.policy.requests import OperatorRequest, RequestKind, in_words
 from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.pipeline.whatif_group import LEAD, STRATEGY, Questions
@@ -113,7 +113,7 @@ def test_every_command_of_a_message_is_complete() -> None:
     paused = Decision(action=Action.SUPPRESS, reason=Reason.PAUSED, before=0.5, after=0.0)
     changes = [replace(CHANGE, group=NAME, scenario=scenario, kind=kind) for scenario, kind in _CHANGES]
     for text, name in (
-        (in_words(RebalanceRequest(group=NAME, wish=Wish.PAUSE, since=0.0)), "resume"),
+        (in_words(OperatorRequest(group=NAME, kind=RequestKind.PAUSE, since=0.0)), "resume"),
         (worth_refusal(NAME, paused, asked=True), "resume"),
         (prospect(replace(view(ONE, TWO), name=NAME), LeadingSettings(), worth_it=True), "lead"),
         (TEXTS[changes[0].scenario].cure(changes[0], Questions()), "plan"),

@@ -20,14 +20,14 @@ from samerack.cluster import group_questions
 from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.errors import NotAllowedError
 from samerack.cluster.racks import NO_HOSTS
-from samerack.cluster.wire import Question
+from samerack.cluster.wire import BrokerRequest
 from samerack.common.errors import AgentError
 from samerack.common.records import LEADING
 from samerack.protocol.values import Subscription
 from samerack.settings.loading import load
 from tests.unit.agent.values import group, member
 from tests.unit.cluster.scripted_wire import (
-    ScriptedWire,
+    ScriptedBrokerClient,
     classic_response,
     configs_response,
     coordinator_response,
@@ -124,9 +124,9 @@ class _Brokers:
         self.states, self.there, self.kind, self.of, self.protocol = [state], there, kind, of, protocol
         self.subscription = subscription
         self.code = ErrorCode.none if kind == "consumer" else ErrorCode.group_id_not_found
-        self.wire = ScriptedWire(self._answer)
+        self.wire = ScriptedBrokerClient(self._answer)
 
-    def _answer(self, question: Question) -> object:
+    def _answer(self, question: BrokerRequest) -> object:
         request = question.request
         if isinstance(request, FindCoordinatorRequest):
             return coordinator_response("orders", 2)
@@ -225,6 +225,6 @@ def test_a_group_that_may_not_be_described_is_not_called_absent(monkeypatch: pyt
     with pytest.raises(NotAllowedError, match="allow DESCRIBE on the group"):
         brokers.subject()
     monkeypatch.setattr(asking, "lag", lambda *_, **__: (None, ""))
-    monkeypatch.setattr(lag, "Wire", lambda _: brokers.wire)
+    monkeypatch.setattr(lag, "BrokerClient", lambda _: brokers.wire)
     with pytest.raises(NotAllowedError, match="allow DESCRIBE on the group"):
         lag.lag("orders", bootstrap=["b:1"])

@@ -27,14 +27,14 @@ from samerack.cli.streams_live import read
 from samerack.cli.streams_options import FoundApplication, bill_of
 from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.racks import NO_HOSTS
-from samerack.cluster.wire import Question
+from samerack.cluster.wire import BrokerRequest
 from samerack.common.errors import AgentError, SettingsError
 from samerack.settings.all_settings import Settings
 from samerack.settings.loading import load
 from samerack.traffic.streams_instances import KnownBy
 from tests.unit.agent.values import Described
 from tests.unit.cluster.scripted_wire import (
-    ScriptedWire,
+    ScriptedBrokerClient,
     configs_response,
     coordinator_response,
     log_dirs_response,
@@ -68,9 +68,9 @@ class Brokers:
         self.refuses_logs = changes.get("refuses_logs", False)
         self.refuses_groups = changes.get("refuses_groups", False)
         self.grown = 1
-        self.wire = ScriptedWire(self.answer)
+        self.wire = ScriptedBrokerClient(self.answer)
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, question: BrokerRequest) -> Any:
         """The response to one request."""
         request = question.request
         if isinstance(request, KioRequest):
@@ -89,7 +89,7 @@ class Brokers:
         }
         return next(give for kind, give in answers.items() if isinstance(request, kind))(question)
 
-    def _metadata(self, question: Question) -> Any:
+    def _metadata(self, question: BrokerRequest) -> Any:
         names = list(REPLICAS) if question.request.topics is None else [one.name for one in question.request.topics]
         return metadata_response(
             {1: "a", 2: "b", 3: "c"},
@@ -101,27 +101,27 @@ class Brokers:
             ),
         )
 
-    def _groups(self, question: Question) -> Any:
+    def _groups(self, question: BrokerRequest) -> Any:
         one = ListGroupsResponse.ListedGroup
         mine = one(group_id="app", protocol_type="consumer", group_state=self.state, group_type=self.kind)
         shown = question.broker == 1 and not self.refuses_groups
         return ListGroupsResponse(error_code=0, groups=[mine] if shown else [])
 
-    def _coordinator(self, question: Question) -> Any:
+    def _coordinator(self, question: BrokerRequest) -> Any:
         refusal = kafka_errors.GroupAuthorizationFailedError.errno if self.refuses_groups else 0
         return coordinator_response(question.request.key, 1, refusal)
 
-    def _group(self, _question: Question) -> Any:
+    def _group(self, _question: BrokerRequest) -> Any:
         return SimpleNamespace(groups=[described(*self.members, state=self.state, protocol=self.protocol)])
 
-    def _configs(self, question: Question) -> Any:
+    def _configs(self, question: BrokerRequest) -> Any:
         return configs_response(question.broker, {"replica.selector.class": SELECTOR})
 
-    def _logs(self, question: Question) -> Any:
+    def _logs(self, question: BrokerRequest) -> Any:
         refusal = kafka_errors.ClusterAuthorizationFailedError.errno if self.refuses_logs else 0
         return log_dirs_response(question.request, lambda *_: 1_000 * self.grown, refusal)
 
-    def _offsets(self, question: Question) -> Any:
+    def _offsets(self, question: BrokerRequest) -> Any:
         return offsets_response(question.request, lambda *_: 100 * self.grown)
 
 

@@ -1,4 +1,4 @@
-"""A Wire whose responses a test writes: every question is kept, and a function of the test answers it."""
+"""A BrokerClient whose responses a test writes: every question is kept, and a function of the test answers it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i32, i32Timedelta
 
 from samerack.cluster.versions import Ranges
-from samerack.cluster.wire import ANSWER_SECONDS, Answer, Question, Wire
+from samerack.cluster.wire import ANSWER_SECONDS, BrokerClient, BrokerRequest, BrokerResponse
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.values import Assignment, Subscription, from_pairs
 
-Respond = Callable[[Question], Any]
+Respond = Callable[[BrokerRequest], Any]
 """The response to a question; an exception stands for none."""
 
 
-class ScriptedWire(Wire):
+class ScriptedBrokerClient(BrokerClient):
     """Answers without a connection."""
 
     def __init__(self, respond: Respond) -> None:
         super().__init__({})
         self.respond = respond
         self.closed = 0
-        self.asked: list[Question] = []
+        self.asked: list[BrokerRequest] = []
 
-    def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
+    def ask(self, questions: Sequence[BrokerRequest], timeout: float = ANSWER_SECONDS) -> list[BrokerResponse]:
         """Answer all."""
         assert timeout > 0
         answers = []
@@ -43,7 +43,9 @@ class ScriptedWire(Wire):
             given = self.respond(question)
             failed = isinstance(given, Exception)
             answers.append(
-                Answer(question=question, error=given) if failed else Answer(question=question, response=given)
+                BrokerResponse(question=question, error=given)
+                if failed
+                else BrokerResponse(question=question, response=given)
             )
         return answers
 

@@ -288,10 +288,10 @@ def test_a_connection_that_is_being_closed_is_lost(monkeypatch: pytest.MonkeyPat
 def test_who_was_never_let_in_is_distinguished() -> None:
     """The result is unknown at first; a refusal counts until any login has succeeded, and not afterwards."""
     refusals, me, other = Refusals(), (("sasl_", "me"),), (("sasl_", "other"),)
-    received = [refusals.reception]
+    received = [refusals.auth_status]
     refusals.remember(me, "who are you?")
-    received.append(refusals.reception)
+    received.append(refusals.auth_status)
     refusals.forget(other)
     refusals.remember(me, "who are you?")
-    received.append(refusals.reception)
+    received.append(refusals.auth_status)
     assert received == [None, "who are you?", ""]

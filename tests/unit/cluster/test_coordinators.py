@@ -8,11 +8,11 @@ from kafka import errors as kafka_errors
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from samerack.cluster.group_questions import Coordinators, describe_groups, to_coordinators
-from samerack.cluster.wire import ANY_BROKER, Question
-from tests.unit.cluster.scripted_wire import ScriptedWire, coordinator_response
+from samerack.cluster.wire import ANY_BROKER, BrokerRequest
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient, coordinator_response
 
 
-def _one_by_one(question: Question) -> Any:
+def _one_by_one(question: BrokerRequest) -> Any:
     """Answers as brokers before Kafka 3.0 do; group c may not be seen."""
     assert question.broker == ANY_BROKER
     code = kafka_errors.GroupAuthorizationFailedError.errno if question.request.key == "c" else 0
@@ -21,7 +21,7 @@ def _one_by_one(question: Question) -> Any:
 
 def test_brokers_before_3_0_are_asked_until_each_group_has_an_answer() -> None:
     """They answer for the first group only, with a coordinator or an error, and what is known is not asked again."""
-    wire = ScriptedWire(_one_by_one)
+    wire = ScriptedBrokerClient(_one_by_one)
     coordinators = Coordinators(wire.ask)
     unfound = coordinators.find(["a", "b", "c"], 1.0)
     assert (dict(unfound.errors), unfound.failure) == ({"c": kafka_errors.GroupAuthorizationFailedError}, None)
@@ -37,7 +37,7 @@ def test_no_answer_and_an_answer_about_other_groups_are_failures() -> None:
         (lambda _: kafka_errors.RequestTimedOutError(), kafka_errors.RequestTimedOutError),
         (lambda _: coordinator_response("other", 1), kafka_errors.CoordinatorNotAvailableError),
     ):
-        wire = ScriptedWire(respond)
+        wire = ScriptedBrokerClient(respond)
         unfound = Coordinators(wire.ask).find(["a", "b"], 1.0)
         assert (unfound.errors, type(unfound.failure), len(wire.asked)) == ({}, failure, 1)
 

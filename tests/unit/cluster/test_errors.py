@@ -26,11 +26,11 @@ from samerack.cluster.errors import (
 )
 from samerack.cluster.group_protocols import ask_members
 from samerack.cluster.group_questions import GroupTypes
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.errors import AgentError, RefusedError
 from samerack.traffic.gaps import LACKS, failed, refused
 from samerack.traffic.snapshot import Family
-from tests.unit.cluster.scripted_wire import ScriptedWire
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient
 
 UNREACHABLE = (
     kafka_errors.KafkaConnectionError("Connection refused"),
@@ -53,10 +53,10 @@ def _gap(family: Family, error: Exception) -> str:
     return failed(family, "broker 2", error).consequence
 
 
-def _raised(ask: Callable[[Wire], object], error: Exception) -> str:
+def _raised(ask: Callable[[BrokerClient], object], error: Exception) -> str:
     """The text of what is raised when a request fails with this error."""
     with pytest.raises(AgentError) as found:
-        ask(ScriptedWire(lambda _: error))
+        ask(ScriptedBrokerClient(lambda _: error))
     assert is_refusal(found.value) is is_refusal(error)
     return str(found.value)
 

@@ -12,7 +12,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.wire import Answer, Question
+from samerack.cluster.wire import BrokerRequest, BrokerResponse
 
 
 class Brokers:
@@ -27,7 +27,7 @@ class Brokers:
         self.down: set[int] = set()
         self.seconds = 0.0
 
-    def ask(self, questions: Sequence[Question], _timeout: float) -> list[Answer]:
+    def ask(self, questions: Sequence[BrokerRequest], _timeout: float) -> list[BrokerResponse]:
         """Answer all requests, in order."""
         time.sleep(self.seconds)
         return [self._answer(question) for question in questions]
@@ -35,23 +35,25 @@ class Brokers:
     def close(self) -> None:
         """Do nothing: no connection is open."""
 
-    def _answer(self, question: Question) -> Answer:
+    def _answer(self, question: BrokerRequest) -> BrokerResponse:
         request, broker = question.request, question.broker
         if broker in self.down:
-            return Answer(question=question, error=kafka_errors.KafkaConnectionError())
+            return BrokerResponse(question=question, error=kafka_errors.KafkaConnectionError())
         if isinstance(request, DescribeGroupsRequest):
             self.asked.append((broker, "describe", len(request.groups)))
-            return Answer(question=question, response=SimpleNamespace(groups=[*map(self._described, request.groups)]))
+            return BrokerResponse(
+                question=question, response=SimpleNamespace(groups=[*map(self._described, request.groups)])
+            )
         self.asked.append((broker, "find", len(request.coordinator_keys)))
         if not self.batches:
             error = self.find_errors.get(request.key, 0)
             found = SimpleNamespace(error_code=error, node_id=_coordinator(request.key), coordinators=[])
-            return Answer(question=question, response=found)
+            return BrokerResponse(question=question, response=found)
         coordinators = [
             SimpleNamespace(key=key, error_code=self.find_errors.get(key, 0), node_id=_coordinator(key))
             for key in request.coordinator_keys
         ]
-        return Answer(question=question, response=SimpleNamespace(coordinators=coordinators))
+        return BrokerResponse(question=question, response=SimpleNamespace(coordinators=coordinators))
 
     def _described(self, group: str) -> Any:
         return SimpleNamespace(

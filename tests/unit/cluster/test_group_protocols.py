@@ -27,11 +27,11 @@ from kio.static.primitive import i8, i32, i32Timedelta
 from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.errors import NotAllowedError
 from samerack.cluster.group_protocols import POLICY_KEY, SESSION_KEY, ask_brokers, ask_group_configs, ask_members
-from samerack.cluster.wire import Question
+from samerack.cluster.wire import BrokerRequest
 from samerack.common.errors import AgentError
 from samerack.protocol.values import Subscription
 from tests.unit.cluster.scripted_wire import (
-    ScriptedWire,
+    ScriptedBrokerClient,
     classic_response,
     configs_response,
     coordinator_response,
@@ -39,7 +39,7 @@ from tests.unit.cluster.scripted_wire import (
     versions_response,
 )
 
-Change = Callable[[Question], Any]
+Change = Callable[[BrokerRequest], Any]
 
 
 def _versions(release: tuple[int, int], level: int | None) -> Any:
@@ -91,13 +91,13 @@ def _wire(
     *,
     classic: Any = None,
     managed: Any = None,
-    configs: Callable[[Question], Any] | None = None,
+    configs: Callable[[BrokerRequest], Any] | None = None,
     release: tuple[int, int] = (4, 1),
     level: int | None = 1,
-) -> ScriptedWire:
+) -> ScriptedBrokerClient:
     """Two brokers, the second of which coordinates the group."""
 
-    def respond(question: Question) -> Any:
+    def respond(question: BrokerRequest) -> Any:
         request = question.request
         if isinstance(request, MetadataRequest):
             return metadata_response({1: "a", 2: "b"})
@@ -113,7 +113,7 @@ def _wire(
         assert isinstance(request, KioRequest)
         return managed if managed is not None else _managed(error=ErrorCode.group_id_not_found)
 
-    return ScriptedWire(respond)
+    return ScriptedBrokerClient(respond)
 
 
 @pytest.mark.parametrize(("level", "known"), [(1, 1), (0, 0), (None, None)])
@@ -206,7 +206,7 @@ def test_brokers_without_the_new_protocol_are_asked_as_they_can_be() -> None:
         (_wire(managed=kafka_errors.RequestTimedOutError()), AgentError),
     ],
 )
-def test_a_group_that_cannot_be_described_is_an_error(wire: ScriptedWire, kind: type[Exception]) -> None:
+def test_a_group_that_cannot_be_described_is_an_error(wire: ScriptedBrokerClient, kind: type[Exception]) -> None:
     """It is not taken for an absent one."""
     with pytest.raises(kind):
         ask_members(wire, "orders")

@@ -13,20 +13,27 @@ from samerack.cluster import group_questions
 from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError
 from samerack.cluster.group_questions import GroupTypes
-from samerack.cluster.wire import ANY_BROKER, Question
+from samerack.cluster.wire import ANY_BROKER, BrokerRequest
 from samerack.common.errors import AgentError
-from tests.unit.cluster.scripted_wire import ScriptedWire, coordinator_response, group_response, versions_response
+from tests.unit.cluster.scripted_wire import (
+    ScriptedBrokerClient,
+    coordinator_response,
+    group_response,
+    versions_response,
+)
 
 CONSUMER_GROUP_DESCRIBE = 69
 COORDINATOR = 7
 MOVES = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available, ErrorCode.coordinator_load_in_progress)
 
 
-def scripted(*answers: object, apis: tuple[int, ...] = (CONSUMER_GROUP_DESCRIBE,)) -> tuple[GroupTypes, ScriptedWire]:
+def scripted(
+    *answers: object, apis: tuple[int, ...] = (CONSUMER_GROUP_DESCRIBE,)
+) -> tuple[GroupTypes, ScriptedBrokerClient]:
     """The types of groups of a broker that gives these answers about a group, in turn; the last one stays."""
     queue = list(answers)
 
-    def respond(question: Question) -> Any:
+    def respond(question: BrokerRequest) -> Any:
         if isinstance(question.request, FindCoordinatorRequest):
             assert question.broker == ANY_BROKER
             return coordinator_response("orders", COORDINATOR)
@@ -36,7 +43,7 @@ def scripted(*answers: object, apis: tuple[int, ...] = (CONSUMER_GROUP_DESCRIBE,
         assert isinstance(question.request, KioRequest)
         return queue.pop(0) if len(queue) > 1 else queue[0]
 
-    wire = ScriptedWire(respond)
+    wire = ScriptedBrokerClient(respond)
     return GroupTypes(wire), wire
 
 
@@ -70,11 +77,11 @@ def test_brokers_before_the_new_protocol_have_classic_groups_only() -> None:
 def test_a_coordinator_that_does_not_answer_is_no_sign_of_a_classic_group() -> None:
     """Found on reading: without the versions of a broker a group of the new protocol was taken for a classic one."""
 
-    def respond(question: Question) -> Any:
+    def respond(question: BrokerRequest) -> Any:
         finds = isinstance(question.request, FindCoordinatorRequest)
         return coordinator_response("orders", COORDINATOR) if finds else kafka_errors.RequestTimedOutError()
 
-    wire = ScriptedWire(respond)
+    wire = ScriptedBrokerClient(respond)
     with pytest.raises(AgentError, match="kafka: group orders: no answer in 5 s"):
         GroupTypes(wire).find("orders")
     assert wire.closed == 1

@@ -13,7 +13,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from samerack.cluster.metadata import all_placements, placements_request, read_placements
 from samerack.common.errors import AgentError
-from tests.unit.cluster.scripted_wire import ScriptedWire, all_topics, partition, topic
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient, all_topics, partition, topic
 
 _REPLICAS = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4, unique=True)
 _PARTITIONS = st.lists(st.tuples(_REPLICAS, st.booleans()), max_size=5)
@@ -89,4 +89,4 @@ def test_a_response_that_is_cut_off_is_an_error_of_its_bytes() -> None:
 def test_no_answer_is_an_error_of_the_agent() -> None:
     """The reason is named."""
     with pytest.raises(AgentError, match="kafka: metadata: no answer in 10 s"):
-        all_placements(ScriptedWire(lambda _: kafka_errors.RequestTimedOutError()))
+        all_placements(ScriptedBrokerClient(lambda _: kafka_errors.RequestTimedOutError()))

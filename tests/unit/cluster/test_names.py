@@ -22,7 +22,7 @@ from samerack.cluster.connections import Connections, Node
 from samerack.cluster.diagnosis import Diagnoses, why_unreachable
 from samerack.cluster.group_questions import describe_groups
 from samerack.cluster.names import Lookups
-from samerack.cluster.wire import Question, ask
+from samerack.cluster.wire import BrokerRequest, ask
 from samerack.common.errors import AgentError
 from tests.unit.cluster.scripted_broker import ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS
@@ -178,7 +178,7 @@ def test_a_broker_that_drops_packets_delays_no_answer_of_the_others() -> None:
         with closing(connect({"bootstrap_servers": broker.address})) as opened:
             opened.connections.add_coordinator(Node(2, *silent))
             begun = time.monotonic()
-            answers = ask(opened, [Question(broker=one, request=describe_groups(["g"])) for one in (2, 1)], 0.5)
+            answers = ask(opened, [BrokerRequest(broker=one, request=describe_groups(["g"])) for one in (2, 1)], 0.5)
             assert time.monotonic() - begun < connections._MILLISECONDS["socket_connection_setup_timeout_ms"] / 2000
         assert isinstance(answers[0].error, kafka_errors.KafkaTimeoutError)
         assert answers[1].response is not None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from samerack.cluster.broker_configs import CLASS, LINE, from_values, read_broker_configs
-from tests.unit.cluster.scripted_wire import ScriptedWire, configs_response
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient, configs_response
 
 OURS = f"{CLASS},uniform,range"
 OLD = (
@@ -78,5 +78,5 @@ def test_a_name_that_only_samerack_can_have_is_samerack(values: Mapping[int, str
 def test_every_broker_is_asked() -> None:
     """The value of each broker is kept; one that does not return it, such as Kafka 3.7, has none."""
     values: dict[int, dict[str, str | None]] = {1: {"group.consumer.assignors": OURS}, 2: {}}
-    wire = ScriptedWire(lambda question: configs_response(question.broker, values[question.broker]))
+    wire = ScriptedBrokerClient(lambda question: configs_response(question.broker, values[question.broker]))
     assert read_broker_configs(wire, (1, 2)).assignors == {1: OURS, 2: ""}

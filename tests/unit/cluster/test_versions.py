@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 from samerack.cluster.group_member import JOIN_VERSION, SYNC_VERSION
 from samerack.cluster.group_questions import fetch_offsets
 from samerack.cluster.versions import FEATURES, FLOOR, TESTED, BrokerVersions, Feature, Ranges, versions_of
-from samerack.cluster.wire import Question
+from samerack.cluster.wire import BrokerRequest
 from tests.docs import ROOT
-from tests.unit.cluster.scripted_wire import ScriptedWire, versions_response
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient, versions_response
 
 Release: TypeAlias = tuple[int, ...]
 
@@ -116,13 +116,13 @@ def test_every_broker_is_asked_and_a_silent_one_changes_nothing() -> None:
     """The result is logged when it changes, as is a release on which nothing can be led."""
     releases: dict[int, Release | None] = {1: (4, 3), 2: (3, 9)}
 
-    def respond(question: Question) -> Any:
+    def respond(question: BrokerRequest) -> Any:
         release = releases[question.broker]
         return (
             kafka_errors.RequestTimedOutError() if release is None else versions_response(BROKER_API_VERSIONS[release])
         )
 
-    versions, wire = BrokerVersions(), ScriptedWire(respond)
+    versions, wire = BrokerVersions(), ScriptedBrokerClient(respond)
     assert (versions.unsupported_reason(), versions.summary()["releases"]) == ("", [])
     with capture_logs() as logs:
         assert versions.ask(wire, (2, 1))

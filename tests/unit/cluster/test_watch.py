@@ -19,10 +19,15 @@ from samerack.cluster import broker_configs, metadata, watch
 from samerack.cluster.errors import NotAllowedError
 from samerack.cluster.view import ClusterView, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
-from samerack.cluster.wire import Question, Wire
+from samerack.cluster.wire import BrokerClient, BrokerRequest
 from samerack.common.errors import AgentError, RefusedError
 from tests.unit.agent.values import RACKS, UNSET, cluster, partition, view_of
-from tests.unit.cluster.scripted_wire import ScriptedWire, configs_response, metadata_response, versions_response
+from tests.unit.cluster.scripted_wire import (
+    ScriptedBrokerClient,
+    configs_response,
+    metadata_response,
+    versions_response,
+)
 from tests.unit.cluster.scripted_wire import partition as response_partition
 from tests.unit.cluster.scripted_wire import topic as response_topic
 from tests.unit.waiting import LONGEST_SECONDS
@@ -56,11 +61,11 @@ def watcher(counts: Counts, selector: str = "leader", settling: float = 0.0) -> 
     """A watch without a client, which settles at once unless a time is given."""
     times = SettlingTimes(change=settling, leader=0.0)
 
-    def respond(question: Question) -> Any:
+    def respond(question: BrokerRequest) -> Any:
         asks_versions = isinstance(question.request, ApiVersionsRequest)
         return versions_response(BROKER_API_VERSIONS[4, 3]) if asks_versions else configs_response(question.broker, {})
 
-    return ClusterWatch(ScriptedWire(respond), pause=0.01, times=times, selector=selector, metrics=counts)
+    return ClusterWatch(ScriptedBrokerClient(respond), pause=0.01, times=times, selector=selector, metrics=counts)
 
 
 @pytest.fixture
@@ -210,7 +215,7 @@ ONE_BROKER: Final[dict[int, str | None]] = {1: "a"}
 def view(*responses: object) -> ClusterView:
     """Poll with these responses, in turn, for topics that do not matter."""
     given = iter(responses)
-    return metadata.read_metadata(ScriptedWire(lambda _: next(given)), {"t", "gone", "secret"})
+    return metadata.read_metadata(ScriptedBrokerClient(lambda _: next(given)), {"t", "gone", "secret"})
 
 
 def test_a_poll_becomes_values() -> None:
@@ -251,7 +256,7 @@ def test_a_topic_that_cannot_be_described_now_fails_the_poll() -> None:
 def test_many_topics_are_asked_for_in_parts() -> None:
     """No request is for more than 2,000 topics, and the view has the topics of all responses."""
     names = [f"t-{number}" for number in range(4_500)]
-    wire = ScriptedWire(
+    wire = ScriptedBrokerClient(
         lambda question: metadata_response(
             ONE_BROKER,
             *(response_topic(one.name, response_partition(0, 1, [1], [1])) for one in question.request.topics),
@@ -284,7 +289,7 @@ SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 )
 def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], aware: bool) -> None:  # noqa: FBT001 - a column of the table
     """All replicas count only if every broker has the selector: one without it serves from leaders only."""
-    wire = ScriptedWire(
+    wire = ScriptedBrokerClient(
         lambda question: configs_response(question.broker, {"replica.selector.class": selectors[question.broker]})
     )
     assert broker_configs.read_broker_configs(wire, range(len(selectors))).rack_aware is aware
@@ -292,7 +297,7 @@ def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], awa
 
 def test_the_shortest_initial_delay_counts() -> None:
     """The agent must be in a group before the first of its coordinators ends the first rebalance."""
-    wire = ScriptedWire(
+    wire = ScriptedBrokerClient(
         lambda question: configs_response(
             question.broker, {"group.initial.rebalance.delay.ms": str(1000 * question.broker)}
         )
@@ -306,7 +311,9 @@ def test_the_shortest_initial_delay_counts() -> None:
 )
 def test_the_smallest_limit_of_groups_counts(values: tuple[str | None, ...], known: int | None) -> None:
     """Any broker may coordinate a group; brokers before Kafka 2.2 have no limit, so nothing is known of them."""
-    wire = ScriptedWire(lambda question: configs_response(question.broker, {"group.max.size": values[question.broker]}))
+    wire = ScriptedBrokerClient(
+        lambda question: configs_response(question.broker, {"group.max.size": values[question.broker]})
+    )
     assert broker_configs.read_broker_configs(wire, (0, 1)).max_group_size == known
 
 
@@ -324,7 +331,7 @@ def test_the_smallest_limit_of_groups_counts(values: tuple[str | None, ...], kno
 def test_the_configuration_may_be_refused(answer: object, kind: type[AgentError], cure: str) -> None:
     """The error names a missing permission and the setting that makes it unnecessary; without an answer, the broker."""
     with pytest.raises(AgentError, match=cure) as found:
-        broker_configs.read_broker_configs(ScriptedWire(lambda _: answer), [1])
+        broker_configs.read_broker_configs(ScriptedBrokerClient(lambda _: answer), [1])
     assert type(found.value) is kind
 
 
@@ -340,7 +347,7 @@ def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.Monke
         "sasl.mechanism": "AWS_MSK_IAM",
     }
     with pytest.raises(RefusedError, match=r"^kafka b-1\.kafka\.eu-test-1\.amazonaws\.com:9098: no AWS credentials: "):
-        metadata.read_metadata(Wire(for_kafka_python(kafka)), ())
+        metadata.read_metadata(BrokerClient(for_kafka_python(kafka)), ())
 
 
 @pytest.mark.parametrize(
@@ -354,7 +361,9 @@ def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.Monke
 )
 def test_the_limit_of_group_records(values: dict[str, str | None], error_code: int, limit: int | None) -> None:
     """It is not known where brokers do not return it, or where records are compressed before they are measured."""
-    wire = ScriptedWire(lambda question: configs_response(question.broker, values, error_code))
+    wire = ScriptedBrokerClient(lambda question: configs_response(question.broker, values, error_code))
     assert broker_configs.read_record_limit(wire, 1) == limit
     assert [one.resource_name for one in wire.asked[0].request.resources] == ["__consumer_offsets", "1"]
-    assert broker_configs.read_record_limit(ScriptedWire(lambda _: kafka_errors.RequestTimedOutError()), 1) is None
+    assert (
+        broker_configs.read_record_limit(ScriptedBrokerClient(lambda _: kafka_errors.RequestTimedOutError()), 1) is None
+    )

@@ -12,7 +12,7 @@ from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
-from tests.unit.cluster.scripted_wire import ScriptedWire
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient
 from tests.unit.waiting import until
 
 
@@ -21,7 +21,7 @@ class Paced(ClusterWatch):
 
     def __init__(self, *seconds: float) -> None:
         super().__init__(
-            ScriptedWire(lambda _: AssertionError("not asked")),
+            ScriptedBrokerClient(lambda _: AssertionError("not asked")),
             pause=0.02,
             times=SettlingTimes(change=1.0, leader=1.0),
             selector="leader",
@@ -73,5 +73,5 @@ def test_a_failed_poll_is_followed_by_one_with_new_connections(started: list[Ser
     started.append(watch)
     watch.start()
     assert until(lambda: watch.begun > 2)
-    assert isinstance(wire, ScriptedWire)
+    assert isinstance(wire, ScriptedBrokerClient)
     assert wire.closed >= 2  # before the third poll began

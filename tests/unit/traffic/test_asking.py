@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from samerack.cluster.wire import Answer, Question, Wire, in_turns
+from samerack.cluster.wire import BrokerClient, BrokerRequest, BrokerResponse, in_turns
 from samerack.settings.all_settings import Settings
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading
 from samerack.traffic.collect import Keys, Offsets, Partition, local_starts, plain_key
@@ -24,7 +24,7 @@ from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import CommitSpans, Position, Positions, named
 from samerack.traffic.snapshot import Uncounted
 from tests.unit.agent.values import partition, view_of
-from tests.unit.cluster.scripted_wire import ScriptedWire, offsets_response
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient, offsets_response
 from tests.unit.traffic.test_exact import group, member
 
 
@@ -41,24 +41,24 @@ def committing(offsets: dict[Partition, int]) -> GroupReading:
     return GroupReading(group=group(), owners={}, committed=offsets, commits=Commits(offsets=offsets))
 
 
-class Recorded(Wire):
+class Recorded(BrokerClient):
     """Answers each request with its subject, and stores which brokers were asked together."""
 
     def __init__(self) -> None:
         super().__init__({})
         self.asked: list[list[int]] = []
 
-    def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - as in the original
+    def ask(self, questions: Sequence[BrokerRequest], timeout: float = 10.0) -> list[BrokerResponse]:  # noqa: ARG002 - as in the original
         """Answer without a broker."""
         self.asked.append([question.broker for question in questions])
-        return [Answer(question=question, response=question.about) for question in questions]
+        return [BrokerResponse(question=question, response=question.about) for question in questions]
 
 
 def test_many_questions_go_out_in_turns() -> None:
     """Each broker has one request at a time, all brokers in parallel, and every request is answered once."""
     wire = Recorded()
     questions = [
-        Question(broker=broker, request=ApiVersionsRequest(), about=number)
+        BrokerRequest(broker=broker, request=ApiVersionsRequest(), about=number)
         for number, broker in enumerate(in_turns([[1, 1, 1], [2, 2], [3]]))
     ]
     assert [answer.response for answer in wire.ask_in_batches(questions)] == list(range(6))
@@ -70,10 +70,10 @@ def test_requests_are_made_when_their_turn_comes() -> None:
     """Those for hundreds of thousands of partitions were all made before the first was sent."""
     wire, made = Recorded(), list[int]()
 
-    def questions() -> Iterator[Question]:
+    def questions() -> Iterator[BrokerRequest]:
         for broker in in_turns([[1] * 9, [2] * 9]):
             made.append(broker)
-            yield Question(broker=broker, request=ApiVersionsRequest(), about=len(made))
+            yield BrokerRequest(broker=broker, request=ApiVersionsRequest(), about=len(made))
 
     for answer in wire.ask_in_batches(questions()):
         assert len(made) <= answer.response + 2
@@ -84,7 +84,7 @@ def test_agents_own_groups_are_not_listed() -> None:
     """The agents' own groups are left out even if a pattern matches, because they read nothing."""
 
     class Listing(Recorded):
-        def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - see above
+        def ask(self, questions: Sequence[BrokerRequest], timeout: float = 10.0) -> list[BrokerResponse]:  # noqa: ARG002 - see above
             group = partial(SimpleNamespace, group_state="Stable", group_type="Classic")
             groups = [
                 group(group_id=name, protocol_type=kind)
@@ -95,7 +95,7 @@ def test_agents_own_groups_are_not_listed() -> None:
                 )
             ]
             response = SimpleNamespace(error_code=0, groups=groups)
-            return [Answer(question=question, response=response) for question in questions]
+            return [BrokerResponse(question=question, response=response) for question in questions]
 
     found = listed(Listing(), [1], ["*"])
     assert (set(found.groups), found.brokers, found.gaps) == ({"orders"}, frozenset({1}), [])
@@ -105,12 +105,12 @@ def test_a_group_that_stands_still_is_compared_with_what_can_be_read() -> None:
     """Only where an offset stays below the end; an open transaction holds it up, at the last stable offset."""
     asked: list[tuple[int, str, list[int]]] = []
 
-    def answer(question: Question) -> Any:
+    def answer(question: BrokerRequest) -> Any:
         (topic,) = question.request.topics
         asked.append((question.request.isolation_level, topic.name, [one.partition_index for one in topic.partitions]))
         return offsets_response(question.request, lambda _topic, _number: 12)
 
-    poller = BrokerPoller(Settings(kafka={"bootstrap.servers": "h:1"}), ScriptedWire(answer))
+    poller = BrokerPoller(Settings(kafka={"bootstrap.servers": "h:1"}), ScriptedBrokerClient(answer))
     state = poller.state
     state.cluster = view_of(t=[partition(1)] * 4)
     state.logs = {("t", number): Offsets(start=0, end=20) for number in range(3)}
@@ -130,7 +130,7 @@ def test_members_on_clients_of_two_kinds(same: bool, counts: bool) -> None:  # n
 
     A member that stays has committed itself; of one that has just come a tool may have done it before.
     """
-    poller = BrokerPoller(Settings(kafka={"bootstrap.servers": "h:1"}), ScriptedWire(lambda _: None))
+    poller = BrokerPoller(Settings(kafka={"bootstrap.servers": "h:1"}), ScriptedBrokerClient(lambda _: None))
     state, java, sarama = poller.state, member("java", "c", 0), member("sarama", "d", 1)
     owners = {("t", 0): java, ("t", 1): sarama}
     state.groups["g"] = GroupReading(
@@ -154,11 +154,11 @@ def test_where_a_disk_begins_is_asked_of_tiered_topics() -> None:
     """Brokers answer by version 8; what fails is left out."""
     asked: list[tuple[int, int]] = []
 
-    def answer(question: Question) -> Any:
+    def answer(question: BrokerRequest) -> Any:
         asked.append((question.request.topics[0].partitions[0].timestamp, question.request._max_version))
         return KafkaConnectionError() if question.broker == 2 else offsets_response(question.request, lambda *_: 0)
 
-    found = local_starts(ScriptedWire(answer), {1: [("t", 0)], 2: [("t", 1)]}, plain_key)
+    found = local_starts(ScriptedBrokerClient(answer), {1: [("t", 0)], 2: [("t", 1)]}, plain_key)
     assert (found, asked) == ({("t", 0): 0}, [(-4, 8)] * 2)
 
 
@@ -190,9 +190,9 @@ def test_where_a_share_group_goes_on_stands_for_its_commits() -> None:
     """Brokers keep it, by another request than commits (KIP-932); a partition that nobody has read yet has none."""
 
     class Wired(Recorded):
-        def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - as above
+        def ask(self, questions: Sequence[BrokerRequest], timeout: float = 10.0) -> list[BrokerResponse]:  # noqa: ARG002 - as above
             answers = {"s": _share_offsets(), "c": _offsets()}
-            return [Answer(question=one, response=answers[one.about[0]]) for one in questions]
+            return [BrokerResponse(question=one, response=answers[one.about[0]]) for one in questions]
 
     def group(name: str, kind: str) -> ListedGroup:
         return ListedGroup(group=name, coordinator=1, protocol_type="", state="Stable", type=kind)

@@ -9,7 +9,7 @@ import pytest
 
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, Rack
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.weights import GroupWeights
 from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups
@@ -48,7 +48,7 @@ def reading(positions: Positions, committed: Mapping[Partition, int] | None = No
 @pytest.fixture
 def poller() -> BrokerPoller:
     """A poller that is never asked to poll."""
-    return BrokerPoller(Settings(kafka={"bootstrap.servers": "127.0.0.1:1"}), Wire({}))
+    return BrokerPoller(Settings(kafka={"bootstrap.servers": "127.0.0.1:1"}), BrokerClient({}))
 
 
 def test_a_failed_question_for_commits_forgets_nothing(poller: BrokerPoller) -> None:
@@ -99,11 +99,11 @@ def test_a_rack_that_no_broker_has_is_unknown(
 ) -> None:
     """From the first poll on, in which only the topics show whether a broker is away, whose rack it may be."""
 
-    def metadata(_wire: Wire, topics: Collection[str]) -> tuple[ClusterView, list[Gap]]:
+    def metadata(_wire: BrokerClient, topics: Collection[str]) -> tuple[ClusterView, list[Gap]]:
         brokers: dict[int, Rack] = {1: "a", 2: "b"}
         return view_of(brokers, t=[partition(*replicas)]) if topics else view_of(brokers), []
 
-    def described(_wire: Wire, _groups: object, *, read: Mapping[str, describe.Read]) -> Descriptions:
+    def described(_wire: BrokerClient, _groups: object, *, read: Mapping[str, describe.Read]) -> Descriptions:
         return Descriptions(groups=[read["classic"](None)])
 
     foreign = MemberRack(rack="cellar", source="client-id", fetches_with_rack=False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.election.leadership_state import NOTHING, Tenure, Tenures
 from samerack.election.messages import observe
 from samerack.settings.all_settings import Settings
@@ -44,7 +44,7 @@ class Seeing(BrokerPoller):
     """A poller of one group with two members, a partition each, in which only the commits change."""
 
     def __init__(self) -> None:
-        super().__init__(SETTINGS, Wire({}))
+        super().__init__(SETTINGS, BrokerClient({}))
         self.offset = 0
         self.is_silent = False
         """Whether the group's coordinator does not answer."""
@@ -74,7 +74,7 @@ class Agent:
         self.weights = WeightBook()
         self.cycle = Cycle(
             SETTINGS,
-            wire=Wire({}),
+            wire=BrokerClient({}),
             board=self.board,
             exact=self.exact,
             weights=self.weights,

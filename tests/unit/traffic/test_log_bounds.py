@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.traffic import exact as exact_module
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import Poll
@@ -218,7 +218,7 @@ class Logs(Seeing):
 def test_a_lie_counts_what_the_logs_had_and_changes_no_plan(lie: int) -> None:
     """Posts with false bytes, which once made a month's bytes and a group's share, change no plan and are named."""
     board, weights, exact = TrafficBoard(), WeightBook(), ExactReads()
-    cycle = Cycle(SETTINGS, wire=Wire({}), board=board, exact=exact, weights=weights)
+    cycle = Cycle(SETTINGS, wire=BrokerClient({}), board=board, exact=exact, weights=weights)
     cycle._poller = Logs()
     for number in range(1, 12):
         cycle.turn(now=5.0 * number, wall=5.0 * number, rack_aware=False)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, probe
 from samerack.traffic.board import TrafficBoard
@@ -30,7 +30,9 @@ class Written:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **leading: object) -> None:
         self.settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}, "leading": leading})
         self.weights, self.polls = WeightBook(), 0
-        self.cycle = Cycle(self.settings, wire=Wire({}), board=TrafficBoard(), exact=ExactReads(), weights=self.weights)
+        self.cycle = Cycle(
+            self.settings, wire=BrokerClient({}), board=TrafficBoard(), exact=ExactReads(), weights=self.weights
+        )
         self.poller: BrokerPoller = self.cycle._poller
         self.poller.state.cluster = view_of({1: "a"}, t=[partition(1), partition(1)])
         monkeypatch.setattr(self.poller, "_poll_groups", self._groups)

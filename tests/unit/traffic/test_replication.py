@@ -12,7 +12,7 @@ from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from samerack.cluster.view import ClusterView
-from samerack.cluster.wire import Question, RawRequest
+from samerack.cluster.wire import BrokerRequest, RawRequest
 from samerack.election.leadership_state import EVERYTHING, NOTHING, Tenure, Tenures
 from samerack.election.messages import observe
 from samerack.settings.measuring import TrafficSettings
@@ -23,7 +23,7 @@ from samerack.traffic.curve import LogExtent, begin
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot import Family
 from tests.unit.cluster.scripted_wire import (
-    ScriptedWire,
+    ScriptedBrokerClient,
     all_topics,
     log_dirs_response,
     offsets_response,
@@ -54,7 +54,7 @@ class Brokers:
     refuse: int = 0
     asked: list[tuple[int, Partition]] = field(default_factory=list)
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, question: BrokerRequest) -> Any:
         """The response of brokers."""
         request = question.request
         if isinstance(request, RawRequest):
@@ -70,12 +70,12 @@ class Brokers:
             topics.setdefault(name, []).append(partition(number, brokers[0], sorted(brokers), brokers))
         return all_topics(dict(RACKS), *(topic(name, *some) for name, some in topics.items()), internal=self.internal)
 
-    def _sizes(self, question: Question) -> Any:
+    def _sizes(self, question: BrokerRequest) -> Any:
         if not self.refuse:
             self.asked += [(question.broker, (one.topic, n)) for one in question.request.topics for n in one.partitions]
         return log_dirs_response(question.request, lambda *key: self.sizes[key], self.refuse)
 
-    def _offsets(self, question: Question) -> Any:
+    def _offsets(self, question: BrokerRequest) -> Any:
         return offsets_response(question.request, lambda *key: self.sizes[key] // 100)
 
 
@@ -91,7 +91,7 @@ class Metered:
     """A meter over these brokers."""
 
     brokers: Brokers
-    wire: ScriptedWire
+    wire: ScriptedBrokerClient
     meter: ReplicationMeter
     state: CycleState
     elected: Elected
@@ -106,7 +106,7 @@ class Metered:
 
 def metered(brokers: Brokers, *, groups: Sequence[str] = (EVERY,), **settings: Any) -> Metered:
     """A meter of an agent that observes these groups."""
-    wire = ScriptedWire(brokers.answer)
+    wire = ScriptedBrokerClient(brokers.answer)
     state = CycleState(cluster=ClusterView(brokers={n: rack for n, rack in RACKS.items() if rack}, topics={}))
     elected = Elected(EVERYTHING)
     meter = ReplicationMeter(
@@ -197,7 +197,7 @@ def test_one_partition_that_is_not_known_leaves_the_others(one: Metered) -> None
     """The figures lack it, and say so."""
     respond = one.wire.respond
 
-    def lacking(question: Question) -> Any:
+    def lacking(question: BrokerRequest) -> Any:
         response = respond(question)
         if isinstance(question.request, ListOffsetsRequest):
             for each in response.topics:
@@ -306,7 +306,7 @@ def test_an_election_during_a_poll(one: Metered, now: Tenures | None) -> None:
     """What was polled counts only if the agent was still to count it at the end."""
     respond = one.wire.respond
 
-    def elected(question: Question) -> Any:
+    def elected(question: BrokerRequest) -> Any:
         one.elected.now = now
         return respond(question)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.cluster.wire import Question
+from samerack.cluster.wire import BrokerRequest
 from samerack.traffic.curve import LogExtent, begin
 from samerack.traffic.positions import Span
 from samerack.traffic.sizes import PLACE_BYTES, Sizes, Stretch, bytes_of, places, read_stretch
-from tests.unit.cluster.scripted_wire import ScriptedWire
+from tests.unit.cluster.scripted_wire import ScriptedBrokerClient
 
 
 def batch(base: int, records: int, size: int) -> bytes:
@@ -92,13 +92,13 @@ def test_a_compacted_topic_is_sampled_within_the_budget(budget: int, broker: int
     """Without a sample it counts by its curve; the requests of one cycle never ask for more than the budget."""
     limits: list[int] = []
 
-    def answer(question: Question) -> Any:
+    def answer(question: BrokerRequest) -> Any:
         ((partition,),) = (topic.partitions for topic in question.request.topics)
         limits.append(partition.partition_max_bytes)
         row = SimpleNamespace(error_code=0, records=batch(partition.fetch_offset, 10, 1000))
         return SimpleNamespace(responses=[SimpleNamespace(topic="t", partitions=[row])])
 
-    sizes = Sizes(ScriptedWire(answer), rack="a", budget_bytes=budget, serving=lambda _: broker)
+    sizes = Sizes(ScriptedBrokerClient(answer), rack="a", budget_bytes=budget, serving=lambda _: broker)
     span = Span(partition=("t", 0), first=0, end=1000)
     curves = {("t", 0): begin(LogExtent(start=0, end=1000, size_bytes=7_000, leader=1))}
     assert sizes.prepare([span], curves, compacted={"t"}) == []

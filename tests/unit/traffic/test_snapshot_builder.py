@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, NoRack, Rack
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.money import shipped
 from samerack.reporting import costs
 from samerack.settings.loading import load
@@ -63,7 +63,7 @@ class Built:
 
     def __init__(self, state: CycleState = STATE, weights: WeightBook | None = None) -> None:
         self.builder = SnapshotBuilder(SETTINGS, weights or WeightBook(), ReadRates())
-        self.poller = BrokerPoller(SETTINGS, Wire({}))
+        self.poller = BrokerPoller(SETTINGS, BrokerClient({}))
         self.poller.state, self.poller.rack_aware = state, True
 
     def group(self, what: GroupReading, *, now: float = 0.0) -> GroupTraffic:

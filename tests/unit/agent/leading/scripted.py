@@ -20,7 +20,7 @@ from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.view import SettledCluster, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.common.shared_threads import SharedThreads
 from samerack.events import EventLog
 from samerack.settings.all_settings import Settings
@@ -31,14 +31,14 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics, **given: Any
     """The agent's thread for one group of that broker, with more of what a leader is given."""
     settings = Settings.model_validate({"kafka": {"bootstrap.servers": broker.address}})
     watch = ClusterWatch(  # not started: as if the group's topic did not exist, so that nothing is planned
-        Wire(for_kafka_python(settings.kafka)),
+        BrokerClient(for_kafka_python(settings.kafka)),
         pause=1.0,
         times=SettlingTimes(change=1.0, leader=1.0),
         selector="auto",
         metrics=metrics,
     )
     watch._absent = frozenset({TOPIC})
-    poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=0.2)
+    poller = GroupPoller(BrokerClient(for_kafka_python(settings.kafka)), seconds=0.2)
     poller.start()
     client = SharedClient(for_kafka_python(settings.kafka))
 

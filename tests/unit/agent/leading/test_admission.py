@@ -193,10 +193,10 @@ def test_a_foreign_agent_that_led_is_waited_for(case: Case) -> None:
 
 def test_a_leader_that_gave_partitions_is_not_followed_again(case: Case) -> None:
     """After ten minutes the storm of gifts came again: the agent waits until all consumers have stopped."""
-    case.back_off(Cause.GIFT)
-    case.now += RULES[Cause.GIFT].max_seconds + 600.0
+    case.back_off(Cause.ASSIGNED_WITHOUT_TOPICS)
+    case.now += RULES[Cause.ASSIGNED_WITHOUT_TOPICS].max_seconds + 600.0
     assert not case.admits(ALONE)
-    assert case.reporter.trouble == "gift"
+    assert case.reporter.trouble == "assigned-without-topics"
     assert case.admits(group(protocol="", state="Empty"))
     assert case.admission.admits_initial_rebalance()
 
@@ -206,10 +206,10 @@ def test_a_group_in_which_nobody_is_evicted_is_joined_as_a_running_one(case: Cas
     case.never_evicts = "an error of JoinGroup is fatal to its members"
     assert not case.admission.admits_initial_rebalance()
     assert case.admits(ALONE)
-    case.back_off(Cause.GIFT)
-    case.now += RULES[Cause.GIFT].max_seconds
+    case.back_off(Cause.ASSIGNED_WITHOUT_TOPICS)
+    case.now += RULES[Cause.ASSIGNED_WITHOUT_TOPICS].max_seconds
     assert not case.admits(ALONE)
-    assert case.reporter.trouble == f"gift; {case.never_evicts}"
+    assert case.reporter.trouble == f"assigned-without-topics; {case.never_evicts}"
 
 
 def test_a_converted_group_is_left_alone_after_the_pause_too(case: Case) -> None:

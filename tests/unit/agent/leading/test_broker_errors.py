@@ -25,7 +25,7 @@ from structlog.testing import capture_logs
 from samerack.agent.metrics import Metrics
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.auth.kafka_config import for_kafka_python
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import BrokerClient
 from samerack.traffic.describe import committed
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.snapshot import Family
@@ -261,7 +261,7 @@ _SHARING: Final = test_an_error_of_a_member.__name__  # the test that shares the
 def test_offset_fetch(error: str) -> None:
     """An error of OffsetFetch is a gap with its reason; the request is repeated at the next poll only."""
     broker = ScriptedBroker(script=lambda api, _request: CODES[error] if api == "OffsetFetch" else 0)
-    wire = Wire(for_kafka_python({"bootstrap.servers": broker.address}))
+    wire = BrokerClient(for_kafka_python({"bootstrap.servers": broker.address}))
     listed = ListedGroup(group="orders", coordinator=1, protocol_type="consumer", state="Stable", type="classic")
     try:
         found, gaps = committed(wire, [listed], lambda topic, number: (topic, number), before={})

@@ -16,7 +16,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Reason
 from samerack.agent.policy.back_off import BackOff
 from samerack.agent.policy.back_off_causes import Cause
-from samerack.agent.policy.requests import Wish, in_words
+from samerack.agent.policy.requests import RequestKind, in_words
 from samerack.common.errors import AgentError
 from tests.unit.agent.leading.policies import MIDNIGHT, Decisions, condition
 from tests.unit.agent.leading.scripted import clear_away, leader_of
@@ -40,12 +40,12 @@ def test_a_request_ends_with_its_time() -> None:
     """It is in force until then, and is returned once when it is over."""
     wall = Wall()
     requests = GroupRequests(wall=wall)
-    asked = requests.ask("orders", Wish.LEAVE, seconds=60)
+    asked = requests.ask("orders", RequestKind.LEAVE, seconds=60)
     wall.now += 59
-    assert requests.of("orders", Wish.LEAVE) == asked
+    assert requests.of("orders", RequestKind.LEAVE) == asked
     assert requests.end_overdue("orders") == ()
     wall.now += 1
-    assert requests.of("orders", Wish.LEAVE) is None
+    assert requests.of("orders", RequestKind.LEAVE) is None
     assert requests.end_overdue("orders") == (asked,)
     assert requests.end_overdue("orders") == ()
 
@@ -53,25 +53,25 @@ def test_a_request_ends_with_its_time() -> None:
 def test_a_pause_outlives_a_leave_and_both_end_at_once() -> None:
     """A group has one request of each kind; a later one of the kind counts instead; other groups keep theirs."""
     requests = GroupRequests(wall=Wall())
-    other = requests.ask("payments", Wish.PAUSE)
-    pause = requests.ask("orders", Wish.PAUSE)
-    requests.ask("orders", Wish.LEAVE)
-    leave = requests.ask("orders", Wish.LEAVE, seconds=60)
+    other = requests.ask("payments", RequestKind.PAUSE)
+    pause = requests.ask("orders", RequestKind.PAUSE)
+    requests.ask("orders", RequestKind.LEAVE)
+    leave = requests.ask("orders", RequestKind.LEAVE, seconds=60)
     assert requests.status("orders", "observing").requests == (leave, pause)
     assert set(requests.end("orders")) == {leave, pause}
     assert requests.end("orders") == ()
-    assert requests.of("payments", Wish.PAUSE) == other
+    assert requests.of("payments", RequestKind.PAUSE) == other
 
 
 def test_requests_outlive_the_process(tmp_path: Path) -> None:
     """The next process reads what is in force from a file that only its user may read."""
     path = tmp_path / "state" / "agent.requests.json"
     first = GroupRequests(path)
-    asked = first.ask("orders", Wish.LEAVE, seconds=600, by="alice", why="moving brokers")
+    asked = first.ask("orders", RequestKind.LEAVE, seconds=600, by="alice", why="moving brokers")
     assert path.stat().st_mode & 0o077 == 0
-    assert GroupRequests(path).of("orders", Wish.LEAVE) == asked
+    assert GroupRequests(path).of("orders", RequestKind.LEAVE) == asked
     first.end("orders")
-    assert GroupRequests(path).of("orders", Wish.LEAVE) is None
+    assert GroupRequests(path).of("orders", RequestKind.LEAVE) is None
 
 
 def test_a_disk_that_hangs_stops_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,10 @@ def test_a_disk_that_hangs_stops_no_group(monkeypatch: pytest.MonkeyPatch) -> No
             assert requests.end_overdue(group) == ()
         sizes.keep("orders", "3")
 
-    for changes in (partial(requests.ask, "payments", Wish.PAUSE, seconds=60), partial(sizes.keep, "payments", "5")):
+    for changes in (
+        partial(requests.ask, "payments", RequestKind.PAUSE, seconds=60),
+        partial(sizes.keep, "payments", "5"),
+    ):
         hangs.clear()
         goes_on.clear()
         threads = [threading.Thread(target=one) for one in (changes, turn)]
@@ -112,22 +115,22 @@ def test_what_is_left_of_a_leave_lasts_until_the_agent_leads(tmp_path: Path, is_
     """The agent comes back as a follower, whose operator may have wished that it leads again: also the next process."""
     wall, path = Wall(), tmp_path / "agent.requests.json"
     requests = GroupRequests(path, wall=wall)
-    requests.ask("orders", Wish.LEAVE, seconds=60, lead_again=True)
-    assert requests.of("orders", Wish.RETURN) is None
+    requests.ask("orders", RequestKind.LEAVE, seconds=60, lead_again=True)
+    assert requests.of("orders", RequestKind.RETURN) is None
     wall.now += 60
     ended = requests.end("orders") if is_resumed else requests.end_overdue("orders")
-    assert [one.wish for one in ended] == [Wish.LEAVE]
-    left = GroupRequests(path, wall=wall).of("orders", Wish.RETURN)
+    assert [one.kind for one in ended] == [RequestKind.LEAVE]
+    left = GroupRequests(path, wall=wall).of("orders", RequestKind.RETURN)
     assert left is not None
     assert (left.since, left.lead_again) == (wall.now, True)
     assert requests.end("orders") == ()
-    assert requests.of("orders", Wish.RETURN) == left
+    assert requests.of("orders", RequestKind.RETURN) == left
     assert requests.status("orders", "following").requests == ()
     requests.leads("orders")
-    assert GroupRequests(path, wall=wall).of("orders", Wish.RETURN) is None
+    assert GroupRequests(path, wall=wall).of("orders", RequestKind.RETURN) is None
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", '[{"group": "orders", "wish": "dance", "since": 0}]', "{}"])
+@pytest.mark.parametrize("content", ["{", "[1]", '[{"group": "orders", "kind": "dance", "since": 0}]', "{}"])
 def test_a_file_of_no_use_is_only_a_warning(tmp_path: Path, content: str) -> None:
     """Nothing is in force then, and the next request is stored."""
     path = tmp_path / "agent.requests.json"
@@ -135,13 +138,15 @@ def test_a_file_of_no_use_is_only_a_warning(tmp_path: Path, content: str) -> Non
     with capture_logs() as logs:
         requests = GroupRequests(path)
     assert [one["event"] for one in logs] == ["requests-not-read"]
-    asked = requests.ask("orders", Wish.PAUSE)
-    assert GroupRequests(path).of("orders", Wish.PAUSE) == asked
+    asked = requests.ask("orders", RequestKind.PAUSE)
+    assert GroupRequests(path).of("orders", RequestKind.PAUSE) == asked
 
 
 def test_the_words_have_all_that_is_known() -> None:
     """Who asked, until when, why, and the command that ends it, quoted for a shell."""
-    asked = GroupRequests(wall=Wall()).ask("the orders", Wish.LEAVE, seconds=60, by="alice", why="moving brokers")
+    asked = GroupRequests(wall=Wall()).ask(
+        "the orders", RequestKind.LEAVE, seconds=60, by="alice", why="moving brokers"
+    )
     facts = ("by alice", "until 2027-01-16 00:01:00 UTC", "(moving brokers)", "samerack resume 'the orders'")
     assert [fact for fact in facts if fact not in in_words(asked)] == []
 
@@ -149,7 +154,7 @@ def test_the_words_have_all_that_is_known() -> None:
 def test_a_leadership_state_is_written_and_read_back() -> None:
     """A status is read back equal, and other JSON is refused."""
     requests = GroupRequests(wall=Wall())
-    requests.ask("orders", Wish.PAUSE, seconds=60, by="alice")
+    requests.ask("orders", RequestKind.PAUSE, seconds=60, by="alice")
     status = requests.status("orders", "leading")
     assert from_json(to_json(status)) == status
     assert from_json(to_json(RequestStatus(group="orders", role="leading"))).requests == ()
@@ -160,13 +165,13 @@ def test_a_leadership_state_is_written_and_read_back() -> None:
 def test_who_is_asked_to_leave_backs_off() -> None:
     """The request counts before a pause for another cause, which goes on when the request ends."""
     requests, now = GroupRequests(wall=Wall()), [0.0]
-    back_off = BackOff(lambda: now[0], requested=lambda: requests.reason("orders", Wish.LEAVE))
+    back_off = BackOff(lambda: now[0], requested=lambda: requests.reason("orders", RequestKind.LEAVE))
 
     def state() -> tuple[bool, str]:
         return back_off.is_out, back_off.reason
 
     assert state() == (False, "")
-    asked = in_words(requests.ask("orders", Wish.LEAVE))
+    asked = in_words(requests.ask("orders", RequestKind.LEAVE))
     assert state() == (True, asked)
     back_off.start(Cause.PLANS_FAILED, "no plan")
     assert state() == (True, asked)
@@ -178,7 +183,7 @@ def test_who_is_asked_to_leave_backs_off() -> None:
 
 def test_a_paused_agent_starts_no_rebalance_that_is_only_worth_it() -> None:
     """What saves is suppressed until the request's end, and happens after it; the budget is not spent meanwhile."""
-    pause = GroupRequests(wall=Wall()).ask("orders", Wish.PAUSE, seconds=60)
+    pause = GroupRequests(wall=Wall()).ask("orders", RequestKind.PAUSE, seconds=60)
     run = Decisions()
     paused = replace(condition(50, 10), pause=pause)
     for _ in range(20):
@@ -190,7 +195,7 @@ def test_a_paused_agent_starts_no_rebalance_that_is_only_worth_it() -> None:
 
 def test_a_paused_agent_still_starts_those_without_which_partitions_are_not_read() -> None:
     """New partitions, and the second round of a cooperative rebalance."""
-    pause = GroupRequests(wall=Wall()).ask("orders", Wish.PAUSE)
+    pause = GroupRequests(wall=Wall()).ask("orders", RequestKind.PAUSE)
     changed = replace(condition(partitions_changed=True), pause=pause)
     assert Decisions().decide(changed).reason is Reason.PARTITIONS_CHANGED
     withheld = replace(condition(withheld=2, rounds=1), pause=pause)
@@ -204,8 +209,10 @@ def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() ->
     leader.start()
     try:
         assert until(lambda: leader.operators.status.role == "following")
-        status = leader.operators.ask(Wish.LEAVE, seconds=None, by="alice", why="moving brokers", lead_again=True)
-        assert [one.wish for one in status.requests] == [Wish.LEAVE]
+        status = leader.operators.ask(
+            RequestKind.LEAVE, seconds=None, by="alice", why="moving brokers", lead_again=True
+        )
+        assert [one.kind for one in status.requests] == [RequestKind.LEAVE]
         assert until(lambda: leader.operators.status.role == "observing")
         (left,) = [one.request for one in broker.arrivals if one.api == "LeaveGroup"]
         assert [one.member_id for one in left.members] != [""]

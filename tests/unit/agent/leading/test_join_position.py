@@ -152,7 +152,7 @@ def test_one_gift_under_a_sound_protocol_is_enough() -> None:
     broker = _Broker([], view, member_id="m", assigned=from_pairs([("t", 0), ("t", 1)]))
     with pytest.raises(BackOffError, match="its leader's roundrobin gave 2 partitions to the agent") as error:
         position().keep(of(broker), view)
-    assert error.value.cause is Cause.GIFT
+    assert error.value.cause is Cause.ASSIGNED_WITHOUT_TOPICS
     assert broker.nudges == 0
 
 
@@ -195,4 +195,4 @@ def test_a_leader_that_counts_the_agent_is_left_after_some_seconds_of_one_genera
     now += 5.0
     with pytest.raises(BackOffError, match=r"cooperative-sticky counts the agent.*: 4, 5, 3 partitions") as error:
         place.check_shares(of(broker), owning(4, 5, 3))
-    assert error.value.cause is Cause.GIFT
+    assert error.value.cause is Cause.ASSIGNED_WITHOUT_TOPICS

@@ -22,7 +22,7 @@ from samerack.agent.group_status import LEADING, OBSERVING
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.session import Session
-from samerack.agent.policy.requests import Wish
+from samerack.agent.policy.requests import RequestKind
 from samerack.agent.supervisor.line import HAND_OVER_SECONDS
 from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner
@@ -403,7 +403,7 @@ def _changes_to_foreign_assignor(*, leaves: bool) -> list[str]:
         ask: Any = partial(agent.leader.operators.ask, seconds=None, by="", why="")
         for protocols in (("range",), (FOREIGN, "range"), (FOREIGN,)):
             if leaves and len(protocols) > 1:
-                agent.process.host.do(partial(ask, Wish.LEAVE))
+                agent.process.host.do(partial(ask, RequestKind.LEAVE))
             for number, rack in enumerate(RACKS):
                 for former in world.consumers[number : number + 1]:
                     former.leave()

@@ -15,7 +15,7 @@ from samerack.agent.leading.progress import Progress, TakeoverOutcome
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.policy import Action, Breaker, Changes, Decision, GroupCondition, Reason
-from samerack.agent.policy.requests import RebalanceRequest, Wish
+from samerack.agent.policy.requests import OperatorRequest, RequestKind
 from samerack.cluster.group import GroupView
 from samerack.cluster.racks import NO_HOSTS
 from samerack.settings.all_settings import Settings
@@ -62,7 +62,7 @@ class Stage:
     joining: Joining = field(default_factory=Joining)
     approached: int = 0
     now: float = 100.0
-    returned: RebalanceRequest | None = None
+    returned: OperatorRequest | None = None
 
     def __post_init__(self) -> None:
         """Let the agent follow for a minute."""
@@ -125,7 +125,7 @@ def test_it_begins_when_asked_to(action: Action) -> None:
 def test_it_leads_again_after_a_leave_if_that_was_wished(lead_again: bool) -> None:  # noqa: FBT001
     """Then as if the setting asked for it: once the group rests, and only where the policy allows a rebalance."""
     stage = Stage(evaluator=_Evaluator(action=Action.SUPPRESS))
-    stage.returned = RebalanceRequest(group="orders", wish=Wish.RETURN, since=0.0, lead_again=lead_again)
+    stage.returned = OperatorRequest(group="orders", kind=RequestKind.RETURN, since=0.0, lead_again=lead_again)
     assert not stage.consider()
     refused = [one.reason for one in stage.reporter.events.latest(kinds=("takeover",))]
     assert [reason.startswith("the gain does not justify a rebalance now") for reason in refused] == [True] * lead_again
@@ -150,7 +150,7 @@ def test_takeovers_undone_before_do_not_prevent_that(asked: bool) -> None:  # no
         stage.takeovers.end(stage.member)
         stage.now += pause
     for since in (1.0, 2.0):
-        stage.returned = RebalanceRequest(group="orders", wish=Wish.RETURN, since=since, lead_again=True)
+        stage.returned = OperatorRequest(group="orders", kind=RequestKind.RETURN, since=since, lead_again=True)
         assert stage.consider()
         stage.takeovers.end(stage.member)
         assert not stage.consider()

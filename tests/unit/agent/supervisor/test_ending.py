@@ -28,7 +28,7 @@ from samerack.agent.supervisor.line import (
     WorkerStart,
     decode,
     encode,
-    encode_reception,
+    encode_auth_status,
     encode_settings,
 )
 from samerack.agent.supervisor.watchdog import Supervisor
@@ -168,7 +168,7 @@ def test_a_worker_hurries_when_its_socket_is_shut_down() -> None:
             settings=lambda: IN_FORCE,
             member_ids=lambda: SUCCESSOR,
             makes_progress=lambda: True,
-            reception=lambda: "",
+            auth_status=lambda: "",
             on_lost=lost.set,
         )
         lifeline.start()
@@ -182,13 +182,13 @@ def test_a_worker_hurries_when_its_socket_is_shut_down() -> None:
 
 _PROGRAM = """
 import sys, time
-from samerack.agent.supervisor.line import ALIVE, encode_reception
+from samerack.agent.supervisor.line import ALIVE, encode_auth_status
 from tests.unit.agent.supervisor.programs import run_until_exit
 
 code, received = int(sys.argv[1]), sys.argv[2:]
 
 def work(start, line):
-    for message in (ALIVE, ALIVE, *map(encode_reception, received)):
+    for message in (ALIVE, ALIVE, *map(encode_auth_status, received)):
         line.sendall(message)
         time.sleep(0.1)
     while not code:
@@ -266,7 +266,7 @@ def test_news_are_reported_at_once_and_together() -> None:
             settings=lambda: IN_FORCE,
             member_ids=lambda: present,
             makes_progress=lambda: True,
-            reception=lambda: received,
+            auth_status=lambda: received,
             on_lost=lambda: None,
         )
         lifeline.send()
@@ -275,7 +275,7 @@ def test_news_are_reported_at_once_and_together() -> None:
         assert ours.recv(4096) == ALIVE
         present, received = frozenset({PLACE}), ""
         lifeline.send()
-        assert ours.recv(4096) == encode_reception("") + encode(ChangedIds(came=present))
+        assert ours.recv(4096) == encode_auth_status("") + encode(ChangedIds(came=present))
         lifeline.send()
         assert ours.recv(4096) == ALIVE
 
@@ -292,7 +292,7 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
             settings=lambda: IN_FORCE,
             member_ids=lambda: present,
             makes_progress=lambda: True,
-            reception=lambda: "",
+            auth_status=lambda: "",
             on_lost=lost.set,
         )
         lifeline.start()
@@ -345,7 +345,7 @@ def test_settings_go_from_worker_to_worker_and_back_if_they_do_not_work() -> Non
             next_settings=following,
             process=process,
             member_ids=frozenset(),
-            reception="",
+            auth_status="",
             was_accepted=True,
             silence=SimpleNamespace(is_first=sent is None),
             wait=lambda _: None,
