@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from samerack.agent.supervisor.line import SettingsInForce, WorkerStart
+from samerack.cluster.names import address_of
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import selects
 from samerack.election.messages import identity_of
@@ -114,8 +115,12 @@ def carried_over(found: Settings, former: Settings) -> Settings:
 def continues(group: str, before: Settings, now: Settings) -> bool:
     """Return whether an agent that goes over to other settings keeps its membership of a group meanwhile."""
     same = (
-        before.kafka.get("bootstrap.servers") == now.kafka.get("bootstrap.servers")
+        not _servers(before).isdisjoint(_servers(now))  # some brokers of the cluster, in any order
         and (before.election.group, identity_of(before)) == (now.election.group, identity_of(now))
         and before.leading.instance_id == now.leading.instance_id
     )
     return same and selects(now.groups, group)
+
+
+def _servers(settings: Settings) -> set[tuple[str, int]]:
+    return {address_of(server) for server in settings.kafka.get("bootstrap.servers", "").split(",")}

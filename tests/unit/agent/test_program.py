@@ -299,6 +299,15 @@ def test_identity_and_store_of_events_survive_other_groups(tmp_path: Path, monke
     assert source.reread() is None
 
 
+@pytest.mark.parametrize(
+    ("servers", "stays"), [("b:1,a:1", True), ("PLAINTEXT://b:1, c:1", True), ("c:1", False), ("a:2", False)]
+)
+def test_lists_that_share_a_server_are_one_cluster(servers: str, *, stays: bool) -> None:
+    """Found: the agent left every group when its bootstrap servers were listed in another order."""
+    before, now = (settings(kafka={"bootstrap.servers": listed}) for listed in ("a:1,b:1", servers))
+    assert continues("orders", before, now) == stays
+
+
 def test_what_was_tried_in_vain_is_not_tried_again() -> None:
     """Else two processes would replace each other for ever."""
     versions = [settings(), settings(groups=("payments",))]
