@@ -10,6 +10,7 @@ import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from samerack.agent.supervisor.line import SettingsInForce, WorkerStart
 from samerack.cluster.names import address_of
@@ -58,11 +59,15 @@ class SettingsSource:
         self._found = found
         return carried_over(found, self.settings)
 
+    def changes(self) -> dict[str, tuple[Any, Any]]:
+        """Return what differs in the settings read last, as `difference`, without what an agent carries over."""
+        return difference(self._as_read, self._found)
+
     def renew(self) -> None:
         """Put the settings in force that were read last: those of the worker after this one."""
-        before = self.settings
-        self._as_read, self.settings = self._found, carried_over(self._found, before)
-        self.in_force = _packed(self._as_read, self.settings, changed=difference(before, self.settings))
+        changed = self.changes()
+        self._as_read, self.settings = self._found, carried_over(self._found, self.settings)
+        self.in_force = _packed(self._as_read, self.settings, changed=changed)
 
 
 def _are_same(one: Settings, other: Settings) -> bool:
