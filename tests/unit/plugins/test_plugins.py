@@ -101,9 +101,12 @@ def test_members_are_balanced_by_load(client: str) -> None:
         AssignmentError, match="is exactly Kafka's, by counts; for loads and limits use one of range-opt"
     ):
         make("range", limits={"*": 1})
-    for options in ({"limits": {"*": -1}}, {"max_skew": -1}, {"capacities": {"*": 0}}, {"capacities": {"*": -2.0}}):
-        with pytest.raises(AssignmentError, match=r"negative|above 0 and finite"):
+    negative: list[dict[str, Any]] = [{"limits": {"*": -1}}, {"max_skew": -1}]
+    for options in (*negative, *({"capacities": {"*": wrong}} for wrong in (0, -2.0, float("inf"), 1e13))):
+        with pytest.raises(AssignmentError, match=r"negative|above 0 and at most 1e\+12"):
             make("sticky", **options)
+    with pytest.raises(AssignmentError, match="knows no max_skew"):
+        make("range-optimal", max_skew=1)
 
 
 def test_a_topic_that_is_read_no_more_is_not_claimed() -> None:
