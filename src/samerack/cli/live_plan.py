@@ -187,7 +187,7 @@ def examine(
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     leading = settings.leading.of(group)
-    mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware)
+    mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware, classic=subject.offered is None)
     members = placed(
         (member for member in subject.members if member.instance_id != settings.leading.instance_id), cluster.racks
     )

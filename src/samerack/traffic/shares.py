@@ -52,11 +52,9 @@ def problem_of(
 
 
 def mode_of_group(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
-    """Return how to plan a group, led or not; if it is not classic, no topics stay together and counts decide."""
-    leading = leading.of(group.group)
-    if group.kind != "classic":
-        leading = leading.model_copy(update={"keep_copartitioned": "never", "balance": "partitions", "members": ()})
-    return mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
+    """Return how to plan a group, led or not."""
+    classic = group.kind == "classic"
+    return mode_of(group.assignor, leading.of(group.group), rack_aware_fetch=rack_aware_fetch, classic=classic)
 
 
 def whole_tasks_of(group: ObservedGroup, problem: Problem) -> WholeTasks | None:
