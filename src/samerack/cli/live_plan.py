@@ -183,11 +183,13 @@ def examine(
         subject = subject_of(group, settings, wire, hosts)
         if subject.offered is not None and assignor == "range":
             raise AgentError(f"group {group}: the brokers assign it; --assignor range is for classic groups")
-        seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
+        topics = topics_of(one.topics for one in subject.members)
+        seen = read_metadata(wire, topics)
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     leading = settings.leading.of(group)
-    mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware, classic=subject.offered is None)
+    classic = subject.offered is None
+    mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware, classic=classic, topics=topics)
     members = placed(
         (member for member in subject.members if member.instance_id != settings.leading.instance_id), cluster.racks
     )
