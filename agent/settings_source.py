@@ -10,8 +10,10 @@ import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from samerack.agent.supervisor.line import SettingsInForce, WorkerStart
+from samerack.cluster.names import address_of
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import selects
 from samerack.election.messages import identity_of
@@ -57,11 +59,15 @@ class SettingsSource:
         self._found = found
         return carried_over(found, self.settings)
 
+    def changes(self) -> dict[str, tuple[Any, Any]]:
+        """Return what differs in the settings read last, as `difference`, without what an agent carries over."""
+        return difference(self._as_read, self._found)
+
     def renew(self) -> None:
         """Put the settings in force that were read last: those of the worker after this one."""
-        before = self.settings
-        self._as_read, self.settings = self._found, carried_over(self._found, before)
-        self.in_force = _packed(self._as_read, self.settings, changed=difference(before, self.settings))
+        changed = self.changes()
+        self._as_read, self.settings = self._found, carried_over(self._found, self.settings)
+        self.in_force = _packed(self._as_read, self.settings, changed=changed)
 
 
 def _are_same(one: Settings, other: Settings) -> bool:
@@ -114,8 +120,12 @@ def carried_over(found: Settings, former: Settings) -> Settings:
 def continues(group: str, before: Settings, now: Settings) -> bool:
     """Return whether an agent that goes over to other settings keeps its membership of a group meanwhile."""
     same = (
-        before.kafka.get("bootstrap.servers") == now.kafka.get("bootstrap.servers")
+        not _servers(before).isdisjoint(_servers(now))  # some brokers of the cluster, in any order
         and (before.election.group, identity_of(before)) == (now.election.group, identity_of(now))
         and before.leading.instance_id == now.leading.instance_id
     )
     return same and selects(now.groups, group)
+
+
+def _servers(settings: Settings) -> set[tuple[str, int]]:
+    return {address_of(server) for server in settings.kafka.get("bootstrap.servers", "").split(",")}

@@ -12,7 +12,7 @@ from samerack.agent.settings_source import SettingsSource
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.files import FileVersion, file_version
 from samerack.common.service import Service
-from samerack.settings.all_settings import Settings, difference
+from samerack.settings.all_settings import Settings
 
 log = structlog.get_logger("settings")
 
@@ -66,7 +66,7 @@ class SettingsWatch(Service):
             if asked:
                 log.info("settings-unchanged")
             return
-        changes = difference(self._source.settings, found)
+        changes = self._source.changes()
         log.info("settings-changed", changes={key: {"before": old, "now": new} for key, (old, new) in changes.items()})
         self.stop()
         self._on_change(found)

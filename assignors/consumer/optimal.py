@@ -163,18 +163,8 @@ def _assign(problem: Problem, options: Options) -> Int32Array:
 
     Partitions of topics with equal subscribers have the same kind.
     """
-    kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
-    kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
-    supply = np.bincount(kind, minlength=len(wanted_by))
-    edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
+    kind_of_topic, wanted_by, kind, (edge_kind, edge_subscription), spread = _evenly(problem)
     near = locality(problem)
-    spread = least_unequal(
-        supply=supply,
-        edge_kind=edge_kind.astype(np.int32),
-        edge_group=edge_subscription.astype(np.int32),
-        edge_limit=supply[edge_kind],
-        size=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
-    )
     units = Units(
         kind=kind,
         kinds=len(wanted_by),
@@ -204,6 +194,38 @@ def _assign(problem: Problem, options: Options) -> Int32Array:
     return plan if best is plan else spread_topics(problem, near, best)
 
 
+def _evenly(
+    problem: Problem,
+) -> tuple[Int32Array, BoolArray, Int32Array, tuple[Int64Array, Int64Array], Spread]:
+    """Return the kinds of topics, who wants them, the kinds of partitions, these as edges, and the even loads."""
+    kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
+    kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
+    supply = np.bincount(kind, minlength=len(wanted_by))
+    edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
+    spread = least_unequal(
+        supply=supply,
+        edge_kind=edge_kind.astype(np.int32),
+        edge_group=edge_subscription.astype(np.int32),
+        edge_limit=supply[edge_kind],
+        size=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
+    )
+    return kind_of_topic, wanted_by, kind, (edge_kind, edge_subscription), spread
+
+
+def fair_shares(problem: Problem) -> Int64Array:
+    """Return [M] the most partitions that each member has in any plan of least unequal loads, by counts.
+
+    Every topic must have a subscriber.
+    """
+    *_, spread = _evenly(problem)
+    return _shares(spread)[problem.subscription_of]
+
+
+def _shares(fair: Spread) -> Int64Array:
+    share: Int64Array = fair.floor + (fair.extras[fair.band] > 0)
+    return share
+
+
 def _skewed_loads(  # noqa: PLR0913 - the group, as units and members
     problem: Problem,
     column: Int32Array,
@@ -223,7 +245,7 @@ def _skewed_loads(  # noqa: PLR0913 - the group, as units and members
     group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), column, columns)
     some = first_of_each(group_of, groups)
     subscription = problem.subscription_of[some]
-    share = fair.floor + (fair.extras[fair.band] > 0)
+    share = _shares(fair)
     pool_of, pools = combine(units.kind, units.kinds, units.price, len(units.prices))
     one = first_of_each(pool_of, pools)
     pool, hub_column = (index.ravel() for index in np.indices((pools, columns)))

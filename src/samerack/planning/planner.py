@@ -21,6 +21,7 @@ import numpy as np
 from samerack.assignors.arrays import stable_order
 from samerack.assignors.check import round_to_send
 from samerack.assignors.consumer.load.plan import greatest_loads, loads_above_least
+from samerack.assignors.consumer.optimal import fair_shares
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import NOBODY, Cost, Int32Array, Problem, by_counts
 from samerack.cluster.group import GroupView, topics_of
@@ -206,11 +207,12 @@ def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
 def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
     """Return the members that would get no partition although there are enough; none where loads decide.
 
-    There are enough if another member has two partitions or more (beyond the allowed skew), one of them of a topic of
-    such a member. If co-partitioned topics stay together, it needs two of that topic: Kafka's range assigns topic by
-    topic, and leaves members without partitions too if topics have fewer partitions than members.
+    There are enough if another member has two partitions or more, one of them of a topic of such a member; with a
+    `max_skew`, if it has more than its fair share and the skew. If co-partitioned topics stay together, it needs two of
+    that topic: Kafka's range assigns topic by topic, and leaves members without partitions too if topics have fewer
+    partitions than members.
 
-    Complexity: O(P) in numpy.
+    Complexity: O(P) in numpy, and with a skew a few flows.
     """
     problem, final = plan.problem, plan.final
     given = np.flatnonzero(final != NOBODY)
@@ -221,7 +223,8 @@ def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
         of_one_topic = final[given].astype(np.int64) * len(problem.topics) + problem.topic_of[given]
         crowded = np.bincount(of_one_topic)[of_one_topic] > 1
     else:
-        crowded = loads[final[given]] > 1 + mode.options.max_skew
+        skew = mode.options.max_skew
+        crowded = loads[final[given]] > (fair_shares(problem)[final[given]] + skew if skew else 1)
     enough = np.zeros(len(problem.topics), np.bool_)
     enough[problem.topic_of[given[crowded]]] = True
     wants = np.any(problem.subscriptions & enough, axis=1)[problem.subscription_of]

@@ -6,13 +6,12 @@ Its input and output are encoded messages, so it does not depend on the client.
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import numpy as np
 
-from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.build import MAX_CAPACITY, MemberInput, build_problem
 from samerack.assignors.consumer.registry import ASSIGNORS, Options
 from samerack.assignors.problem import AssignmentError, Int32Array
 from samerack.common.patterns import first_match
@@ -43,7 +42,7 @@ class MemberOptions(TypedDict, total=False):
     Attributes:
         rack: the consumer's rack; the same as its `client_rack`.
         max_skew: partitions beyond a fair share that a member may get in its plans when it leads, for locality; 0, the
-            default, keeps loads even.
+            default, keeps loads even. Not with `range-optimal`.
         follower_fetching: whether replicas other than the leader serve members of their rack (KIP-392); False if
             brokers have no rack-aware `replica.selector.class`.
         loads: asked in each plan: the load of each partition by topic, in any unit; None to balance by counts.
@@ -88,8 +87,14 @@ class Member:
         # a consumer finds out what it gave when it leads, and would end then
         if self.max_skew < 0 or any(most < 0 for most in self.limits.values()):
             raise AssignmentError("max_skew or a limit is negative; give 0 or more")
-        if not all(0 < capacity < math.inf for capacity in self.capacities.values()):
-            raise AssignmentError("a capacity is not above 0 and finite; give 1 for an ordinary member")
+        if self.max_skew and self.name == "range-optimal":
+            raise AssignmentError(
+                f"{self.name} keeps co-partitioned topics together, and knows no max_skew; leave it out"
+            )
+        if not all(0 < capacity <= MAX_CAPACITY for capacity in self.capacities.values()):
+            raise AssignmentError(
+                f"a capacity is not above 0 and at most {MAX_CAPACITY:g}; give 1 for an ordinary member"
+            )
 
     def store(self, partitions: Iterable[Any], generation: int = NO_GENERATION) -> None:
         """Store the partitions that it got, as its client names them."""

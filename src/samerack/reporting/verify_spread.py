@@ -16,7 +16,6 @@ import numpy as np
 from samerack.assignors.problem import NOBODY, Problem
 from samerack.common import words
 from samerack.common.records import LEADING
-from samerack.planning.problem import mode_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import share_with_every_replica, together_and_apart
 from samerack.reporting.costs import MIN_SHARE
@@ -25,6 +24,7 @@ from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.reporting.verify_racks import names_of
 from samerack.settings.cures import command
+from samerack.traffic.shares import mode_of_group
 from samerack.traffic.snapshot import STREAMS_KINDS, GroupTraffic
 
 CURE_OF_COPARTITIONING: Final = (
@@ -152,8 +152,7 @@ def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: f
 
 def _copartitioning(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterator[Finding]:
     """Find out what it costs that co-partitioned topics stay together, as with Kafka's range."""
-    mode = mode_of(group.assignor, evidence.leading.of(group.group), rack_aware_fetch=True)
-    if group.kind != "classic" or not mode.options.keep_copartitioned:
+    if not mode_of_group(group, evidence.leading, rack_aware_fetch=True).options.keep_copartitioned:
         return
     together, apart = together_and_apart(group)
     if together is not None and apart is not None and together - apart > MIN_SHARE:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from samerack.assignors.problem import AssignmentError, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
+from samerack.cluster.group import topics_of
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.common.weights import GroupWeights
 from samerack.planning.deadline import assign_aside
@@ -52,11 +53,14 @@ def problem_of(
 
 
 def mode_of_group(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
-    """Return how to plan a group, led or not; if it is not classic, no topics stay together and counts decide."""
-    leading = leading.of(group.group)
-    if group.kind != "classic":
-        leading = leading.model_copy(update={"keep_copartitioned": "never", "balance": "partitions", "members": ()})
-    return mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
+    """Return how to plan a group, led or not."""
+    return mode_of(
+        group.assignor,
+        leading.of(group.group),
+        rack_aware_fetch=rack_aware_fetch,
+        classic=group.kind == "classic",
+        topics=topics_of(member.topics for member in group.members),
+    )
 
 
 def whole_tasks_of(group: ObservedGroup, problem: Problem) -> WholeTasks | None:

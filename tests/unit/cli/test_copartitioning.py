@@ -13,6 +13,7 @@ from samerack.cli import live_plan
 from samerack.cli.live_group import Subject
 from samerack.cli.live_plan import Copartitioning, copartitioning, examine, to_json
 from samerack.cli.plan import show, show_copartitioning
+from samerack.cluster.broker_configs import ServerAssignors
 from samerack.cluster.racks import NO_HOSTS
 from samerack.common.console import Console
 from samerack.planning.deadline import LateError
@@ -69,14 +70,14 @@ def test_nothing_is_shown_where_little_is_saved(protocol: str, min_saving: float
     assert _answer(protocol, RATES, min_saving) is None
 
 
-def test_the_plan_of_a_range_group_names_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def _live(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, *, count: int = 30, offered: ServerAssignors | None = None
 ) -> None:
-    """It is in what is examined, and shown after the members; a curve that is late leaves the rest as it is."""
-    settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}})
-    topics = {f"t{at}": [partition(at % 3 + 1)] for at in range(30)}
-    view = group(*(member(f"m-{rack}", *topics, rack=rack) for rack in "abc"))
-    subject = Subject(protocol="range", members=members_of_view(view, settings.racks), view=view)
+    """A live `range` group of so many topics of one partition, a third of them in each member's rack."""
+    topics = {f"t{at}": [partition(at % 3 + 1)] for at in range(count)}
+    view = group(*(member(f"m-{rack}", *topics, rack=rack, client_id=f"app-{rack}") for rack in "abc"))
+    members = members_of_view(view, settings.racks)
+    subject = Subject(protocol="range", members=members, view=None if offered else view, offered=offered)
     known = {
         "hosts_known": (NO_HOSTS, ""),
         "subject_of": subject,
@@ -86,6 +87,33 @@ def test_the_plan_of_a_range_group_names_it(
     }
     for name, answer in known.items():
         monkeypatch.setattr(live_plan, name, lambda *_, answer=answer: answer)
+
+
+def test_brokers_plan_without_the_settings_of_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found: the plan of a KIP-848 group named the cost and the cure of what only a leader does."""
+    leading = {"balance": "bytes", "members": [{"match": "app-a", "capacity": 2}], "keep_copartitioned": "always"}
+    settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}, "leading": leading})
+    _live(monkeypatch, settings, offered=ServerAssignors(unknown="not allowed"))
+    made = examine("orders", settings, "optimal", with_curve=True)
+    assert (made.copartitioning, made.proposed.load_above_least) == (None, None), "counts decide"
+    assert not [one for one in made.warnings if "leading." in one]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_curve_is_without_what_the_group_does_not_have(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Found: the curve of a group of one topic was said to lose co-partitioning; its `max_skew` had no effect, too."""
+    settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}})
+    _live(monkeypatch, settings, count=count)
+    warnings = examine("orders", settings, "optimal", with_curve=True).warnings
+    assert len([one for one in warnings if "co-partitioned" in one]) == count - 1
+
+
+def test_the_plan_of_a_range_group_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is in what is examined, and shown after the members; a curve that is late leaves the rest as it is."""
+    settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}})
+    _live(monkeypatch, settings)
     made = examine("orders", settings, "optimal")
     show(made)
     assert "0 % would cross racks if they need not" in " ".join(capsys.readouterr().out.split())

@@ -275,6 +275,16 @@ def test_a_member_that_gets_nothing_beside_one_that_has_two_is_starved() -> None
     assert _plan(members, there, [0, 0, 0], replace(EAGER, options=Options(max_skew=2))) == ()
 
 
+def test_a_skew_may_leave_members_out() -> None:
+    """Found: the agent refused its own best plan: with a skew of 2, two members may read eight partitions of ten."""
+    members = [owner(one, rack=rack) for one, rack in zip("vwxyz", "aabbb", strict=True)]
+    there, mode = cluster(t=[(1,)] * 8 + [(2,)] * 2), replace(EAGER, options=Options(max_skew=2))
+    plan = make_plan(problem_of(members, there, mode), mode)
+    assert sorted(np.bincount(plan.final, minlength=5).tolist()) == [0, 1, 1, 4, 4]
+    assert members_without_partitions(plan, mode) == ()
+    assert _plan(members, there, [0] * 5 + [1] * 3 + [2] * 2, mode) == ("y", "z")
+
+
 def test_range_leaves_members_out_where_topics_are_small() -> None:
     """Two topics of one partition each may go to one member; two partitions of one topic may not."""
     members = [owner("a", topics=("t", "u")), owner("b", topics=("t", "u"))]

@@ -53,7 +53,7 @@ def settled_clusters(draw: st.DrawFn) -> SettledCluster:
 MODES = st.builds(
     Mode,
     cooperative=st.booleans(),
-    options=st.builds(Options, keep_copartitioned=st.booleans()),
+    options=st.builds(Options, keep_copartitioned=st.booleans()) | st.builds(Options, max_skew=st.integers(1, 3)),
     rack_aware_fetch=st.booleans(),
 )
 
