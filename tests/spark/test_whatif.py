@@ -136,12 +136,18 @@ def row(**fields: object) -> Row:
 
 
 def test_copies_of_a_topic_are_paid_for_once(spark: SparkSession) -> None:
-    """Two groups save 7 MB a second each, for copies that fetch 10: both save 4 in total, one alone would lose 3."""
+    """Two groups save 7 MB a second each, for copies that fetch 10: both save 4 in total, one alone would lose 3.
+
+    Over the fleet they are two groups, also with copies of another topic.
+    """
     usual = {"scenario": COPIES, "reference": "near-lead", "topic": "t", "across": 0.0, "before": 7e6, "copying": 1e7}
-    frame = spark.createDataFrame([row(group=name, **usual) for name in ("a", "b")], whatif.OUTCOME)
-    (found,) = whatif.ranked(whatif.changes(_priced(frame))).collect()
-    assert (found.topic, found.groups) == ("t", 2)
-    assert found.saves_dollars == pytest.approx(PRICES.dollars(4e6) * SECONDS_PER_MONTH)
+    copies = [row(group=name, **usual | {"topic": topic}) for name in ("a", "b") for topic in ("t", "u")]
+    changes = whatif.changes(_priced(spark.createDataFrame(copies, whatif.OUTCOME)))
+    for found, topic in zip(whatif.ranked(changes).collect(), ("t", "u"), strict=True):
+        assert (found.topic, found.groups) == (topic, 2)
+        assert found.saves_dollars == pytest.approx(PRICES.dollars(4e6) * SECONDS_PER_MONTH)
+    (kind,) = whatif.by_change(changes).collect()
+    assert (kind.places, kind.groups) == (2, 2)
 
 
 def test_changes_come_in_the_order_of_what_they_save(rows: DataFrame) -> None:

@@ -201,11 +201,12 @@ def changes(rows: DataFrame) -> DataFrame:
 
     A topic's copies are paid once for all its readers: the savings of all groups are set against that one cost.
     """
-    is_change = F.col("reference") != ""
+    is_change, reader = F.col("reference") != "", F.struct("cluster", "group")
     of_group = ("kind", "assignor", "rack_aware_fetch", "members", "members_without_rack")
     facts = ("reference", *of_group, "share", "moves", "placed")
+    one_group = (F.lit(1).alias("groups"), F.array(reader).alias("readers"))
     single = rows.where(is_change & (F.col("scenario") != COPIES)).select(
-        "scenario", "cluster", "group", "topic", F.lit(1).alias("groups"), "saves_dollars", "copying_dollars", *facts
+        "scenario", "cluster", "group", "topic", *one_group, "saves_dollars", "copying_dollars", *facts
     )
     gained: Column = F.sum(F.col("saves_dollars") + F.col("copying_dollars"))
     copied = (
@@ -214,6 +215,7 @@ def changes(rows: DataFrame) -> DataFrame:
         .agg(
             F.min("group").alias("group"),
             F.count_distinct("group").cast("int").alias("groups"),
+            F.collect_set(reader).alias("readers"),
             (gained - F.max("copying_dollars")).alias("saves_dollars"),
             F.max("copying_dollars").alias("copying_dollars"),
             *(F.min_by(fact, "group").alias(fact) for fact in facts),
@@ -224,22 +226,26 @@ def changes(rows: DataFrame) -> DataFrame:
 
 def ranked(found: DataFrame) -> DataFrame:
     """Return the changes that save at least `MIN_DOLLARS`, the largest saving first."""
-    return found.where(F.col("saves_dollars") >= MIN_DOLLARS).orderBy(
-        F.desc("saves_dollars"), "scenario", "cluster", "group", "topic"
+    return (
+        found.where(F.col("saves_dollars") >= MIN_DOLLARS)
+        .orderBy(F.desc("saves_dollars"), "scenario", "cluster", "group", "topic")
+        .drop("readers")
     )
 
 
 def by_change(found: DataFrame) -> DataFrame:
     """Return the saving of each kind of change over the fleet, largest first; omits those below `MIN_DOLLARS`.
 
-    A new rack and other leaders concern all groups: what they cost some is taken off.
+    A new rack and other leaders concern all groups: what they cost some is taken off. A group that reads several topics
+    which could have more copies counts once.
     """
     saved = F.col("saves_dollars")
+    readers = F.array_distinct(F.flatten(F.collect_list("readers")))
     return (
         found.where((saved >= MIN_DOLLARS) | (F.col("scenario").isin(RACK, ELECT) & (saved != 0)))
         .groupBy("scenario")
         .agg(
-            F.count("*").alias("places"), F.sum("groups").alias("groups"), F.sum("saves_dollars").alias("saves_dollars")
+            F.count("*").alias("places"), F.size(readers).alias("groups"), F.sum("saves_dollars").alias("saves_dollars")
         )
         .orderBy(F.desc("saves_dollars"), "scenario")
     )

@@ -41,7 +41,7 @@ class TrafficSettings(Section):
         default=5.0,
         le=60,
         description="Interval between polls of offsets and log sizes, at most 60, extended so that polling takes at "
-        "most a third of the time.",
+        "most a third of the time, unless rates would be lost by that.",
     )
     window_seconds: Seconds = Field(default=60.0, description="Length of the window for shares and rates.")
     history_step_seconds: float = Field(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import BrokerClient
@@ -16,14 +17,20 @@ from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads, MemberKey
 from samerack.traffic.flows import Tally, Window, count
-from samerack.traffic.gaps import handed_over
+from samerack.traffic.gaps import failed, handed_over
 from samerack.traffic.lag import NO_LAG
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.replication import ReplicationMeter
-from samerack.traffic.snapshot import Gap, TrafficSnapshot
+from samerack.traffic.snapshot import Family, Gap, TrafficSnapshot
 from samerack.traffic.snapshot_builder import SnapshotBuilder
 from samerack.traffic.throughput import LONGEST_STEP_SECONDS, ReadRates
 from samerack.traffic.weights import WeightBook
+
+_LATE: Final = failed(
+    Family.LOG_DIRS,
+    "",
+    f"over {LONGEST_STEP_SECONDS:.0f} seconds between two polls: no rate is measured over such a time",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +95,8 @@ class Cycle:
         started = time.perf_counter()
         state = self._poller.state
         seconds = 0.0 if state.at is None else now - state.at
-        if seconds > LONGEST_STEP_SECONDS:
+        is_late = seconds > LONGEST_STEP_SECONDS
+        if is_late:
             seconds = 0.0
         before = self._leadership.sure_tenures() or NOTHING
         poll = self._poller.poll(now=now, rack_aware=bool(rack_aware))
@@ -119,6 +127,7 @@ class Cycle:
         if is_sure:
             self._poller.done(poll, now)
         gaps = (*snapshot.gaps, *self._replication.gaps, *elsewhere, *self._exact.gaps, *self._hand_overs(now=now))
+        gaps += (_LATE,) if is_late and is_sure else ()
         snapshot = replace(snapshot, gaps=tuple(dict.fromkeys(gaps)), cycle_seconds=time.perf_counter() - started)
         counted = [flow for name, one in poll.items() if self._counts(name, now=now) for flow in one.counted]
         self._board.publish(snapshot, counted)

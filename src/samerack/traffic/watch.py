@@ -31,12 +31,15 @@ from samerack.traffic.gaps import HAND_OVER, failed
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import Family, Gap, ObservedMember, TrafficSnapshot
 from samerack.traffic.statistics import MeasuredElsewhereError, StatisticsError, counters_at, parse
+from samerack.traffic.throughput import LONGEST_STEP_SECONDS
 from samerack.traffic.weights import WeightBook
 
 log = structlog.get_logger("traffic")
 
 _SHARE_OF_TIME: Final = 3
 """A poll may take a third of the time at most."""
+_MAX_STEP_SECONDS: Final = 0.9 * LONGEST_STEP_SECONDS
+"""... unless the next one would then be too late for rates; each takes longer or less long than the last one."""
 _SHARE_OF_HASTE: Final = 10
 """While groups are found every second, each is a new tenure: polls that these hasten take a tenth of the time."""
 _SCRAPES_AT_ONCE: Final = 32
@@ -125,7 +128,9 @@ class TrafficWatch(Service):
         self.poll()
         self._measured_at = time.monotonic()
         took = self._measured_at - started
-        pause = max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
+        pause = took * (_SHARE_OF_TIME - 1)
+        if took < _MAX_STEP_SECONDS:
+            pause = max(self._settings.poll_seconds - took, min(pause, _MAX_STEP_SECONDS - took))
         self._min_pause = min(pause, took * (_SHARE_OF_HASTE - 1))
         return pause
 

@@ -23,7 +23,7 @@ from samerack.traffic.flows import Tally
 from samerack.traffic.groups import owners_of
 from samerack.traffic.positions import Left, Polls, spans_of
 from samerack.traffic.snapshot import Gap, TrafficSnapshot, Uncounted
-from samerack.traffic.throughput import Rate
+from samerack.traffic.throughput import LONGEST_STEP_SECONDS, Rate
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import LOGS, Elected, counters, group, member
@@ -104,6 +104,17 @@ class Agent:
 def hand_over(snapshot: TrafficSnapshot) -> Gap | None:
     """The gap that a hand-over leaves."""
     return next((gap for gap in snapshot.gaps if gap.what == "hand-over"), None)
+
+
+def test_a_poll_that_is_too_late_for_rates_is_a_gap() -> None:
+    """Without it, bytes were unknown for no reason that anyone could see."""
+    agent, tenures = Agent(), active(1, succeeds=False)
+    assert [agent.poll(tenures).gaps for _ in range(2)] == [(), ()]
+    agent.now += LONGEST_STEP_SECONDS
+    (gap,) = agent.poll(tenures).gaps
+    assert gap.consequence == "bytes are not known"
+    assert "over 120 seconds between two polls" in gap.reason
+    assert agent.poll(tenures).gaps == ()
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,18 @@ def test_elections_hasten_polls_no_more_than_their_length_allows(monkeypatch: py
     watch.close()
 
 
+@pytest.mark.parametrize(("took", "pause"), [(1.0, 4.0), (10.0, 20.0), (50.0, 58.0), (107.0, 1.0), (150.0, 300.0)])
+def test_a_pause_ends_in_time_for_rates(took: float, pause: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After polls of 40 seconds and more, twice their time was so long that no rate was ever known."""
+    settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
+    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=lambda: True)
+    clock = iter([0.0, took, took])
+    monkeypatch.setattr(watch_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(watch, "poll", lambda: None)
+    assert watch.turn() == pytest.approx(pause)
+    watch.close()
+
+
 def test_a_hand_over_counts_once_and_a_failure_at_each_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """The report has both gaps all the time: the one is an event, and the other one a state."""
     settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
