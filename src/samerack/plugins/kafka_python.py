@@ -5,12 +5,10 @@ KafkaConsumer(..., client_rack="a", partition_assignment_strategy=[assignor("coo
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
-from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.structs import TopicPartition
 
 from samerack.plugins.planning import EAGER, Member, MemberOptions, Replicas, racks_of_replicas
@@ -50,16 +48,7 @@ class _Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-pytho
         return [RebalanceProtocol.EAGER if self.name in EAGER else RebalanceProtocol.COOPERATIVE]
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Return the subscription that the consumer sends in JoinGroup.
-
-        A cooperative consumer claims what it reads now, which is nothing after it lost its membership, as Java's does:
-        what it does not read it never gives up, so that a moved partition would have no reader. kafka-python notifies
-        no assignor of the loss.
-        """
-        caller = sys._getframe(1).f_locals.get("self")  # noqa: SLF001 - it passes nothing else that knows the consumer
-        if self.name not in EAGER and isinstance(caller, ConsumerCoordinator):
-            reads = caller._subscription.assigned_partitions()  # noqa: SLF001 - no public attribute has it
-            self._member.store(reads, self._member.generation)
+        """Return the subscription that the consumer sends in JoinGroup."""
         return self._member.subscription(topics)
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemberMetadata
 from kafka.cluster import ClusterMetadata
-from kafka.consumer.subscription_state import SubscriptionState
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
-from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.protocol.metadata import MetadataResponse
 
@@ -18,7 +16,7 @@ from samerack.assignors.problem import AssignmentError
 from samerack.plugins import aiokafka, kafka_python
 from samerack.plugins.planning import NAMES
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription
-from samerack.protocol.sticky import claims, decode_cooperative_sticky, decode_sticky
+from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky
 from samerack.protocol.values import Subscription, from_pairs, to_pairs
 
 BROKERS = {0: "a", 1: "b", 2: None}
@@ -117,29 +115,6 @@ def test_a_topic_that_is_read_no_more_is_not_claimed() -> None:
     whole = ConsumerProtocolAssignment(version=1, assigned_partitions=[("t", [0, 1]), ("u", [0])], user_data=b"")
     first.on_assignment(ConsumerProtocolAssignment.decode(whole.encode()), 7)
     assert to_pairs(decode_subscription(first.metadata(["t"])).owned) == [("t", 0), ("t", 1)]
-
-
-@pytest.mark.parametrize(("name", "claimed"), [("cooperative-sticky", []), ("sticky", [("t", 0), ("t", 1)])])
-def test_a_lost_membership_ends_the_claims_of_a_cooperative_member(name: str, claimed: list[tuple[str, int]]) -> None:
-    """Found: the leader kept partitions from others until it gave them up, which it never did: nobody read them.
-
-    As in Java, an eager member still says what it had: nobody waits for it.
-    """
-    first = kafka_python.assignor(name, rack="a")
-    consumer = ConsumerCoordinator.__new__(ConsumerCoordinator)
-    consumer._assignors, consumer._subscription = {name: first}, SubscriptionState()
-    consumer._subscription.subscribe(["t"])
-    mine = ConsumerProtocolAssignment(version=1, assigned_partitions=[("t", [0, 1])], user_data=b"")
-    first.on_assignment(mine, 7)
-    consumer._subscription.assign_from_subscribed(mine.partitions())
-
-    def claims_now() -> list[tuple[str, int]]:
-        ((_, sent),) = consumer.group_protocols()
-        return sorted(to_pairs(claims(decode_subscription(sent), name)[0]))
-
-    assert claims_now() == [("t", 0), ("t", 1)]
-    consumer._subscription.assign_from_subscribed([])
-    assert claims_now() == claimed
 
 
 def test_cooperative_members_give_up_first() -> None:
