@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -247,10 +247,9 @@ class Assigning:
         given = planner.sent_partitions(sent.plan)
         return all(set(to_pairs(given[key])) == set(to_pairs(assigned)) for key, assigned in described.items())
 
-    def mode(self, protocol: str, weights: GroupWeights | None, topics: Collection[str]) -> Mode:
-        """Return how to plan for a group that uses this protocol and reads these topics, by these weights."""
-        aware = self._watch.rack_aware_fetch
-        return mode_of(protocol, self._leading, rack_aware_fetch=aware, weights=weights, topics=topics)
+    def mode(self, protocol: str, weights: GroupWeights | None) -> Mode:
+        """Return how to plan for a group that uses this protocol, by these weights."""
+        return mode_of(protocol, self._leading, rack_aware_fetch=self._watch.rack_aware_fetch, weights=weights)
 
     def weights(self) -> GroupWeights | None:
         """Return the measured weights if they are used and known; the same object while they do not change."""
@@ -280,7 +279,7 @@ class Assigning:
             raise NoConsumersError(self._group)
         topics = topics_of(subscription.topics for _, _, subscription in subscriptions)
         weights = self.weights()
-        mode = self.mode(joined.protocol, weights, topics)
+        mode = self.mode(joined.protocol, weights)
         with self._lock:
             view, owned = self._view, {} if mode.cooperative else self._remembered()
             back = returned(subscriptions, known=owned, evicted=self._evicted)

@@ -315,7 +315,7 @@ class RebalanceEvaluator:
         counts = owned_counts(member.owned for member in members)
         if not topics or self.watch.unknown(topics, counts.keys()):
             return None, False
-        mode = self.assigning.mode(view.protocol, weights, topics)
+        mode = self.assigning.mode(view.protocol, weights)
         problem = problem_of(members, cluster, mode, weights=weights, tables=self.assigning.tables)
         plan = planner.make_plan(problem, mode)
         sent = self.assigning.sent_in(generation) if leading else None

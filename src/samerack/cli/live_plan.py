@@ -189,12 +189,10 @@ def examine(
         if seconds and leading.uses_traffic:
             rates, records = measured_rates(group, settings, seconds)
             subject = subject_of(group, settings, wire, hosts)
-        topics = topics_of(one.topics for one in subject.members)
-        seen = read_metadata(wire, topics)
+        seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
         aware, max_size, unknown = asked_configs(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    classic = subject.offered is None
-    mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware, classic=classic, topics=topics)
+    mode = mode_of(subject.protocol, leading, rack_aware_fetch=aware, classic=subject.offered is None)
     members = placed(subject.members, cluster.racks)
     if not members:
         raise AgentError(f"group {group}: no member has a readable subscription")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from statistics import median
@@ -68,23 +68,21 @@ class Mode:
     deadline_seconds: float = DEADLINE_SECONDS
 
 
-def mode_of(  # noqa: PLR0913 - what is known of the group
+def mode_of(
     protocol: str,
     leading: LeadingSettings,
     *,
     rack_aware_fetch: bool,
     weights: GroupWeights | None = None,
     classic: bool = True,
-    topics: Collection[str] = (),
 ) -> Mode:
     """Return how to plan for a group whose members chose this protocol name; `leading` are the group's settings.
 
     Bundles of partitions have no skew. Where `weights` have capacities, members may be filled up to `FULL_LOAD` of
-    these. In a group that is not `classic` no topics stay together, and counts decide. If its `topics` are one, it has
-    none to keep together.
+    these. In a group that is not `classic` no topics stay together, and counts decide.
     """
     keep = leading.keep_copartitioned
-    together = classic and len(topics) != 1 and (keep == "always" or (keep == "auto" and protocol == "range"))
+    together = classic and (keep == "always" or (keep == "auto" and protocol == "range"))
     return Mode(
         cooperative=protocol in COOPERATIVE_PROTOCOLS,
         rack_aware_fetch=rack_aware_fetch,

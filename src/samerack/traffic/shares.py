@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from samerack.assignors.problem import AssignmentError, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
-from samerack.cluster.group import topics_of
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.common.weights import GroupWeights
 from samerack.planning.deadline import assign_aside
@@ -54,13 +53,8 @@ def problem_of(
 
 def mode_of_group(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
     """Return how to plan a group, led or not."""
-    return mode_of(
-        group.assignor,
-        leading.of(group.group),
-        rack_aware_fetch=rack_aware_fetch,
-        classic=group.kind == "classic",
-        topics=topics_of(member.topics for member in group.members),
-    )
+    classic = group.kind == "classic"
+    return mode_of(group.assignor, leading.of(group.group), rack_aware_fetch=rack_aware_fetch, classic=classic)
 
 
 def whole_tasks_of(group: ObservedGroup, problem: Problem) -> WholeTasks | None:

@@ -99,15 +99,6 @@ def test_brokers_plan_without_the_settings_of_a_leader(monkeypatch: pytest.Monke
     assert not [one for one in made.warnings if "leading." in one]
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_curve_is_without_what_the_group_does_not_have(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Found: the curve of a group of one topic was said to lose co-partitioning; its `max_skew` had no effect, too."""
-    settings = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}})
-    _live(monkeypatch, settings, count=count)
-    warnings = examine("orders", settings, "optimal", with_curve=True).warnings
-    assert len([one for one in warnings if "co-partitioned" in one]) == count - 1
-
-
 def test_the_plan_of_a_range_group_names_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,8 +138,6 @@ def test_the_protocol_says_how_to_plan(protocol: str, keep: str, mode: tuple[boo
     found = mode_of(protocol, leading, rack_aware_fetch=True)
     assert (found.cooperative, found.options.keep_copartitioned) == mode
     assert (found.options.max_skew, found.deadline_seconds) == (0 if mode[1] else 2, 3.0)
-    alone = mode_of(protocol, leading, rack_aware_fetch=True, topics=("t",)).options
-    assert (alone.keep_copartitioned, alone.max_skew) == (False, 2), "one topic has none to stay with"
 
 
 def test_the_plan_follows_racks() -> None:
