@@ -77,7 +77,7 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"config": {"pipeline": {"owners": {"orders-*": "a", "*": "b"}}}}, _FIRST + "PIPELINE__OWNERS, "),
     ({"config": {"racks": {"client_ids": {"a.b": "rack-a", "a*": "rack-b"}}}}, _FIRST + "RACKS__CLIENT_IDS, "),
     ({"config": {"clusters": _EAST}}, "config.groups: an agent of several clusters (config.clusters) leads no groups"),
-    ({**_SIDECAR, "config": {"groups": [], "clusters": _EAST}}, "observe several with shape: leader"),
+    ({**_SIDECAR, "config": {"groups": [], "clusters": _EAST}}, "or observe several with shape: leader"),
     (
         {"config": {"clusters": {"east": {"kafka": {"sasl.password": "x"}}}}},
         "config.clusters.east.kafka.sasl.password would be in a ConfigMap",
@@ -268,6 +268,22 @@ def test_a_variable_may_name_another(tmp_path: Path) -> None:
 def test_an_order_that_does_not_matter_is_accepted(owners: dict[str, str], tmp_path: Path) -> None:
     """Sorted keys change nothing if no pattern comes before a key that it matches, or if both values are equal."""
     assert with_values({"config": {"pipeline": {"owners": owners}}}, tmp_path)
+
+
+@pytest.mark.parametrize("shape", ["leader", "sidecar"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"config": {"cluster": "east"}},
+        {"extraEnv": [{"name": "SAMERACK_CLUSTER", "value": "east"}]},
+        {"envFrom": [{"configMapRef": {"name": "others"}}]},
+    ],
+    ids=["settings", "variable", "unseen"],
+)
+def test_an_agent_for_one_of_several_clusters_may_lead(shape: str, named: dict[str, Any], tmp_path: Path) -> None:
+    """The agent's own check is the same: `cluster` selects one of `clusters`, and `groups` are led there."""
+    config = {"clusters": _EAST, **named.get("config", {})}
+    assert with_values({"shape": shape, **named, "config": config}, tmp_path)
 
 
 @pytest.mark.parametrize(

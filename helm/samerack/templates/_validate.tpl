@@ -69,11 +69,12 @@ hides values in Spark; an address, a file, a class or an id is no secret. */}}
 {{- if not (or (dig "kafka" "bootstrap.servers" "" .Values.config) .Values.config.clusters $servers $elsewhere) -}}
 {{- fail "config.kafka: bootstrap.servers is missing; give config: {kafka: {bootstrap.servers: HOST:PORT}}" -}}
 {{- end -}}
-{{- if and .Values.config.clusters .Values.config.groups -}}
-{{- fail "config.groups: an agent of several clusters (config.clusters) leads no groups; install one release per cluster to lead" -}}
+{{- $several := include "samerack.observesSeveral" . -}}
+{{- if and $several .Values.config.groups (not $elsewhere) -}}
+{{- fail "config.groups: an agent of several clusters (config.clusters) leads no groups; name one of them in config.cluster, or install one release per cluster to lead" -}}
 {{- end -}}
-{{- if and .Values.config.clusters (ne .Values.shape "leader") -}}
-{{- fail "config.clusters: a sidecar is beside consumers of one cluster; observe several with shape: leader" -}}
+{{- if and $several (ne .Values.shape "leader") (not $elsewhere) -}}
+{{- fail "config.clusters: a sidecar is beside consumers of one cluster; name that in config.cluster, or observe several with shape: leader" -}}
 {{- end -}}
 {{- if and (eq .Values.shape "leader") (not (or .Values.config.groups .Values.config.clusters (dig "traffic" "groups" (list) .Values.config) $elsewhere)) -}}
 {{- fail "config.groups is empty; name the consumer groups to lead, config: {groups: [orders]}, or those to observe in config.traffic.groups" -}}
