@@ -76,8 +76,13 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({"config": {"pipeline": {"owners": {"orders-*": "a", "*": "b"}}}}, _FIRST + "PIPELINE__OWNERS, "),
     ({"config": {"racks": {"client_ids": {"a.b": "rack-a", "a*": "rack-b"}}}}, _FIRST + "RACKS__CLIENT_IDS, "),
+    (
+        {"config": {"pipeline": {"owners": {"a-*": "a", "*-b": "b"}}}},
+        'config.pipeline.owners: "*-b" and "a-*" match the same names, and Helm sorts keys',
+    ),
+    ({"config": {"lag": {"groups": {"a*x*": {"max_seconds": 1}, "ab*": {"max_seconds": 2}}}}}, "match the same names"),
     ({"config": {"clusters": _EAST}}, "config.groups: an agent of several clusters (config.clusters) leads no groups"),
-    ({**_SIDECAR, "config": {"groups": [], "clusters": _EAST}}, "observe several with shape: leader"),
+    ({**_SIDECAR, "config": {"groups": [], "clusters": _EAST}}, "or observe several with shape: leader"),
     (
         {"config": {"clusters": {"east": {"kafka": {"sasl.password": "x"}}}}},
         "config.clusters.east.kafka.sasl.password would be in a ConfigMap",
@@ -262,12 +267,40 @@ def test_a_variable_may_name_another(tmp_path: Path) -> None:
         {"a.c": "a", "?.b": "b"},
         {"(a)": "a", "*": "b"},
         {"ordersXeu": "a", "*.eu": "b"},
+        {"a-*": "a", "*-b": "a"},
+        {"a-*-x": "a", "b-*": "b", "a-*-y": "c", "c": "d"},
+        {"(*": "a", "*": "b"},
     ],
-    ids=["equal values", "no match", "a dot is a dot", "the name comes first", "a dot is no sign"],
+    ids=[
+        "equal values",
+        "no match",
+        "a dot is a dot",
+        "the name comes first",
+        "a dot is no sign",
+        "equal values of patterns",
+        "other begins and ends",
+        "the narrow pattern comes first",
+    ],
 )
 def test_an_order_that_does_not_matter_is_accepted(owners: dict[str, str], tmp_path: Path) -> None:
     """Sorted keys change nothing if no pattern comes before a key that it matches, or if both values are equal."""
     assert with_values({"config": {"pipeline": {"owners": owners}}}, tmp_path)
+
+
+@pytest.mark.parametrize("shape", ["leader", "sidecar"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"config": {"cluster": "east"}},
+        {"extraEnv": [{"name": "SAMERACK_CLUSTER", "value": "east"}]},
+        {"envFrom": [{"configMapRef": {"name": "others"}}]},
+    ],
+    ids=["settings", "variable", "unseen"],
+)
+def test_an_agent_for_one_of_several_clusters_may_lead(shape: str, named: dict[str, Any], tmp_path: Path) -> None:
+    """The agent's own check is the same: `cluster` selects one of `clusters`, and `groups` are led there."""
+    config = {"clusters": _EAST, **named.get("config", {})}
+    assert with_values({"shape": shape, **named, "config": config}, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ OWNERS: Final = {
     "o?d*": "short",
     "\\!*": "odd",
     "[!a-z]*": "upper",
+    "b[a[]": "bracket",
 }
 NAMES: Final = (
     "orders-eu",
@@ -34,6 +35,7 @@ NAMES: Final = (
     "payments",
     "orders-.*",
     "a b",
+    "b[",
 )
 
 

@@ -111,6 +111,13 @@ chart does not know it. */}}
 {{- if $found }}yes{{ end -}}
 {{- end -}}
 
+{{/* "yes" where the agent observes several clusters, and leads in none: nothing says which of them it is for. */}}
+{{- define "samerack.observesSeveral" -}}
+{{- $one := .Values.config.cluster -}}
+{{- range .Values.extraEnv }}{{ $one = or $one (eq (get . "name" | toString) "SAMERACK_CLUSTER") }}{{ end -}}
+{{- if and .Values.config.clusters (not $one) }}yes{{ end -}}
+{{- end -}}
+
 {{/* "yes" where any setting may come from what the chart cannot see. */}}
 {{- define "samerack.hasOtherSources" -}}
 {{- if or .Values.envFrom .Values.existingConfigMap.name }}yes{{ end -}}

@@ -69,11 +69,12 @@ hides values in Spark; an address, a file, a class or an id is no secret. */}}
 {{- if not (or (dig "kafka" "bootstrap.servers" "" .Values.config) .Values.config.clusters $servers $elsewhere) -}}
 {{- fail "config.kafka: bootstrap.servers is missing; give config: {kafka: {bootstrap.servers: HOST:PORT}}" -}}
 {{- end -}}
-{{- if and .Values.config.clusters .Values.config.groups -}}
-{{- fail "config.groups: an agent of several clusters (config.clusters) leads no groups; install one release per cluster to lead" -}}
+{{- $several := include "samerack.observesSeveral" . -}}
+{{- if and $several .Values.config.groups (not $elsewhere) -}}
+{{- fail "config.groups: an agent of several clusters (config.clusters) leads no groups; name one of them in config.cluster, or install one release per cluster to lead" -}}
 {{- end -}}
-{{- if and .Values.config.clusters (ne .Values.shape "leader") -}}
-{{- fail "config.clusters: a sidecar is beside consumers of one cluster; observe several with shape: leader" -}}
+{{- if and $several (ne .Values.shape "leader") (not $elsewhere) -}}
+{{- fail "config.clusters: a sidecar is beside consumers of one cluster; name that in config.cluster, or observe several with shape: leader" -}}
 {{- end -}}
 {{- if and (eq .Values.shape "leader") (not (or .Values.config.groups .Values.config.clusters (dig "traffic" "groups" (list) .Values.config) $elsewhere)) -}}
 {{- fail "config.groups is empty; name the consumer groups to lead, config: {groups: [orders]}, or those to observe in config.traffic.groups" -}}
@@ -110,16 +111,29 @@ hides values in Spark; an address, a file, a class or an id is no secret. */}}
 {{- range $place := list "policy.groups" "leading.groups" "lag.groups" "streams.applications" "pipeline.owners" "racks.client_ids" -}}
 {{- $keys := splitList "." $place -}}
 {{- $map := dig (first $keys) (last $keys) (dict) $.Values.config -}}
-{{- range $pattern, $value := $map -}}
+{{- $cure := printf "give the map in extraEnv, which keeps its order: {name: SAMERACK_%s, value: '{KEY: VALUE}'}" ($place | upper | replace "." "__") -}}
+{{- $regexes := dict -}}
+{{- range $pattern, $_ := $map -}}
 {{- $text := $pattern | splitList "[" | first | regexQuoteMeta | replace "\\*" ".*" | replace "\\?" "." -}}
 {{- /* what brackets match is not looked into */ -}}
-{{- $regex := printf "(?s)^%s%s$" $text (ternary ".*" "" (contains "[" $pattern)) -}}
+{{- $_ := set $regexes $pattern (printf "(?s)^%s%s$" $text (ternary ".*" "" (contains "[" $pattern))) -}}
+{{- end -}}
+{{- range $pattern, $value := $map -}}
 {{- range $key, $other := $map -}}
-{{- if and (regexMatch "[*?[]" $pattern) (regexMatch $regex $key) (not (deepEqual $value $other)) -}}
+{{- if deepEqual $value $other -}}
+{{- else if and (regexMatch "[*?[]" $pattern) (regexMatch (get $regexes $pattern) $key) -}}
 {{- $both := dict $pattern 0 $key 0 -}}
 {{- /* YAML in the ConfigMap and JSON in variables sort differently */ -}}
 {{- if or (hasPrefix (toYaml (dict $pattern 0)) (toYaml $both)) (hasPrefix (toJson (dict $pattern 0) | trimSuffix "}") (toJson $both)) -}}
-{{- fail (printf "config.%s: %q would come before %q, which it matches, because Helm sorts keys and the first match wins; give the map in extraEnv, which keeps its order: {name: SAMERACK_%s, value: '{KEY: VALUE}'}" $place $pattern $key ($place | upper | replace "." "__")) -}}
+{{- fail (printf "config.%s: %q would come before %q, which it matches, because Helm sorts keys and the first match wins; %s" $place $pattern $key $cure) -}}
+{{- end -}}
+{{- else if and (contains "*" $pattern) (contains "*" $key) (not (regexMatch (get $regexes $key) $pattern)) -}}
+{{- /* a name may begin and end as both say, with what both want in between */ -}}
+{{- $begin := list (regexFind "^[^*?[]*" $pattern) (regexFind "^[^*?[]*" $key) -}}
+{{- $end := list (regexFind "[^]*?[]*$" $pattern) (regexFind "[^]*?[]*$" $key) -}}
+{{- $begins := or (hasPrefix (first $begin) (last $begin)) (hasPrefix (last $begin) (first $begin)) -}}
+{{- if and $begins (or (hasSuffix (first $end) (last $end)) (hasSuffix (last $end) (first $end))) -}}
+{{- fail (printf "config.%s: %q and %q match the same names, and Helm sorts keys, so that it is lost which comes first and wins; %s" $place $pattern $key $cure) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -382,8 +382,9 @@ class Connections:
                 transport.close()
                 return
             connection.connection_made(transport)
-            await connection.initialize(timeout_at=until)
-            await connection
+            with LOOKUPS.following_on_failure(node.host, node.port):
+                await connection.initialize(timeout_at=until)
+                await connection
         except Exception as error:  # noqa: BLE001 - tokens raise errors of their own
             self._defer(node.node_id)
             connection.close(error)
@@ -411,7 +412,8 @@ class Connections:
             context = await self._tls_context
             context.sslsocket_class = TlsSocket
             opened = KafkaSSLTransport(self._net, plain, host=node.host, ssl_context=context)
-            await self.wait_for(self.call_soon(opened.handshake), (until - time.monotonic()) * 1000)
+            with LOOKUPS.following_on_failure(node.host, node.port):
+                await self.wait_for(self.call_soon(opened.handshake), (until - time.monotonic()) * 1000)
         except Exception as error:
             opened.close()
             # whoever waits for a response expects errors of Kafka, and tries those of connections again

@@ -11,7 +11,10 @@ import socket
 import ssl
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from kafka import errors as kafka_errors
@@ -41,6 +44,7 @@ class Lookups:
         self._lock = threading.Lock()
         self._running: dict[_Key, Future[list[Address]]] = {}
         self._found: dict[_Key, list[Address]] = {}
+        self._failures: Counter[_Key] = Counter()
 
     def begin(self, host: str, port: int) -> Future[list[Address]]:
         """Return the addresses to come, or an OSError; one lookup of a host and port runs at a time."""
@@ -54,9 +58,21 @@ class Lookups:
         return future
 
     def last(self, host: str, port: int) -> list[Address]:
-        """Return the addresses that the last completed lookup found; none if it failed."""
+        """Return the addresses that the last completed lookup found, another one first after each failure; or none."""
         with self._lock:
-            return self._found.get((host, port), [])
+            found = self._found.get((host, port), [])
+            first = self._failures[host, port] % max(1, len(found))
+            return found[first:] + found[:first]
+
+    @contextmanager
+    def following_on_failure(self, host: str, port: int) -> Iterator[None]:
+        """Have the next connection begin with another address if this one, which an address has accepted, fails."""
+        try:
+            yield
+        except BaseException:  # also where the client is closed because it takes too long
+            with self._lock:
+                self._failures[host, port] += 1
+            raise
 
     def _look_up(self, key: _Key, future: Future[list[Address]]) -> None:
         found: list[Address] = []

@@ -160,6 +160,26 @@ def test_an_address_that_drops_packets_leaves_time_for_the_next(monkeypatch: pyt
         connect(config, timeout=5.0).close()
 
 
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_after_an_address_that_only_accepts_the_next_one_is_tried(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came first each time, and no address after it was ever tried."""
+    monkeypatch.setattr(client, "_DIAGNOSES", SimpleNamespace(of=lambda *_: "", end_attempts=False))
+    with closing(socket.create_server(("127.0.0.1", 0))) as one, closing(socket.create_server(("127.0.0.1", 0))) as two:
+        addresses = [(2, 1, 6, "", server.getsockname()) for server in (one, two)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
+        for server in (one, two, one):
+            with pytest.raises(AgentError):
+                connect({"bootstrap_servers": f"{protocol}.example:9092", "security_protocol": protocol}, timeout=0.3)
+            server.settimeout(0)
+            server.accept()[0].close()
+            for other in (one, two):
+                other.settimeout(0)
+                with pytest.raises(BlockingIOError):
+                    other.accept()
+
+
 @pytest.mark.parametrize("at", [0, -1])
 def test_a_bootstrap_server_that_drops_packets_leaves_time_for_the_next(
     at: int, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fnmatch import translate
 from typing import Final
@@ -17,14 +18,27 @@ NOBODY: Final = ""
 _GIB: Final = 2**30
 _TAGS: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "owner")
 
+_CLASS: Final = re.compile(r"\\.|(\[\^?)(\]?(?:\\.|[^]\\])*)\]", re.DOTALL)
+"""What Python escapes, or a class: its begin and what it has."""
+_IN_CLASS: Final = re.compile(r"(\\.)|[][]", re.DOTALL)
+
 
 def owner_of(owners: Mapping[str, str]) -> Column:
     """Return the owner of the column `group`: that of the first pattern that fits, as with `patterns.first_match`."""
     found = F.lit(NOBODY)
     for pattern, owner in reversed(list(owners.items())):
-        fits = (F.col("group") == pattern) | F.col("group").rlike(f"^{translate(pattern_of(pattern))}")
+        fits = (F.col("group") == pattern) | F.col("group").rlike(java_regex(pattern))
         found = F.when(fits, owner).otherwise(found)
     return found
+
+
+def java_regex(pattern: str) -> str:
+    """Return the regular expression of a shell pattern for Java, which takes a bracket in a class for another class."""
+
+    def escaped(found: re.Match[str]) -> str:
+        return found[1] + _IN_CLASS.sub(lambda one: one[1] or f"\\{one[0]}", found[2]) + "]" if found[1] else found[0]
+
+    return f"^{_CLASS.sub(escaped, translate(pattern_of(pattern)))}"
 
 
 def charges(daily: DataFrame, prices: PriceTable) -> DataFrame:

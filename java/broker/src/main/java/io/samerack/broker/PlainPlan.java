@@ -15,14 +15,12 @@ final class PlainPlan {
     private static final int BEYOND_LIMIT = GroupReader.MAX_PARTITIONS;
 
     private final Group group;
-    private final int[] kindOf;
     private final int[][] subscribers;
     private final int[] plan;
     private final int[] load;
 
     private PlainPlan(Group group) {
         this.group = group;
-        kindOf = new int[group.topics.length];
         subscribers = subscribersByKind();
         plan = group.owner.clone();
         load = new int[group.members.length];
@@ -36,7 +34,7 @@ final class PlainPlan {
         return plain.plan;
     }
 
-    /** Topics with equal subscribers are of one kind. */
+    /** All topics are of one kind where all members subscribe to the same; else each is of its own. */
     private int[][] subscribersByKind() {
         int topics = group.topics.length;
         if (group.subscriptions.length == 1) {
@@ -53,7 +51,6 @@ final class PlainPlan {
         int[][] members = new int[topics][];
         for (int topic = 0; topic < topics; topic++) {
             members[topic] = new int[count[topic]];
-            kindOf[topic] = topic;
         }
         Arrays.fill(count, 0);
         for (int member = 0; member < group.members.length; member++) {
@@ -62,6 +59,14 @@ final class PlainPlan {
             }
         }
         return members;
+    }
+
+    private int firstOf(int kind) {
+        return subscribers.length == 1 ? 0 : kind;
+    }
+
+    private int endOf(int kind) {
+        return subscribers.length == 1 ? group.topics.length : kind + 1;
     }
 
     /** Gives every partition without an owner to the subscriber with the fewest, one in its own rack where two are equal. */
@@ -76,10 +81,7 @@ final class PlainPlan {
         Arrays.sort(byScarcity, (one, other) -> Integer.compare(subscribers[one].length, subscribers[other].length));
         for (int kind : byScarcity) {
             Heap[] heaps = heaps(subscribers[kind], true);
-            for (int topic = 0; topic < kindOf.length; topic++) {
-                if (kindOf[topic] != kind) {
-                    continue;
-                }
+            for (int topic = firstOf(kind); topic < endOf(kind); topic++) {
                 for (int partition = group.first[topic]; partition < group.first[topic + 1]; partition++) {
                     if (plan[partition] == Group.NOBODY && group.row[partition] >= 0) {
                         give(partition, heaps);
@@ -145,10 +147,8 @@ final class PlainPlan {
             }
             int floor = floorOf(subscribers[kind]);
             for (int slack = 1; slack >= 0; slack--) {
-                for (int topic = 0; topic < kindOf.length; topic++) {
-                    if (kindOf[topic] == kind) {
-                        moved |= level(topic, heaps[0], floor + slack);
-                    }
+                for (int topic = firstOf(kind); topic < endOf(kind); topic++) {
+                    moved |= level(topic, heaps[0], floor + slack);
                 }
             }
         }
