@@ -337,13 +337,13 @@ class Membership(GroupMember):
         return error is kafka_errors.NoError
 
     def evict(self, *member_ids: str) -> None:
-        """Remove other members with one LeaveGroup; they join again by themselves.
+        """Remove other members with one LeaveGroup, at once or not at all; they join again by themselves.
 
         Raises:
             KafkaError: The brokers did not accept it.
         """
         request = self._leave_request(dict.fromkeys(member_ids), "samerack takes over as group leader")
-        error = left_error(self._send_beside(request, LEAVE_SECONDS))
+        error = left_error(self._send_beside(request, LEAVE_SECONDS, never_late=True))
         if error is not kafka_errors.NoError:
             raise self._refusal_by(error)
 

@@ -295,7 +295,7 @@ def test_an_order_that_does_not_matter_is_accepted(owners: dict[str, str], tmp_p
         {"extraEnv": [{"name": "SAMERACK_CLUSTER", "value": "east"}]},
         {"envFrom": [{"configMapRef": {"name": "others"}}]},
     ],
-    ids=["settings", "variable", "unseen"],
+    ids=["settings", "variable", "elsewhere"],
 )
 def test_an_agent_for_one_of_several_clusters_may_lead(shape: str, named: dict[str, Any], tmp_path: Path) -> None:
     """The agent's own check is the same: `cluster` selects one of `clusters`, and `groups` are led there."""

@@ -704,24 +704,27 @@ class GroupMember:
 
     # other requests to the coordinator's broker
 
-    def _send_beside(self, request: Any, timeout: float) -> Any:
+    def _send_beside(self, request: Any, timeout: float, *, never_late: bool = False) -> Any:
         """Send to the coordinator over the broker's ordinary connection, which no parked JoinGroup blocks.
 
-        Without a response in time, or after the time given to `end_by`, that is a KafkaError.
+        Without a response in time, or after the time given to `end_by`, that is a KafkaError. With `never_late` it is
+        not sent after that time either, once a connection is open again.
         """
 
         async def exchange() -> Any:
+            until = time.monotonic() + timeout
             broker = await self._broker(timeout)
-            return await self._answer_of(self._send_to(broker, request), timeout)
+            limit_ms = (until - time.monotonic()) * 1000 if never_late else self._hung_ms
+            return await self._answer_of(self._send_to(broker, request, limit_ms), timeout)
 
         return self._net.run(exchange)
 
-    def _send_to(self, broker: int | None, request: Any) -> Any:
-        """Send to a broker; return a future of the response."""
+    def _send_to(self, broker: int | None, request: Any, limit_ms: float) -> Any:
+        """Send to a broker, by a connection that closes after this time without a response; return a future of it."""
         if self._is_interrupted and not self._closed:
             self._drop_own()  # for a new one: the membership ends, and awaits nothing there
             return self._send_own(request, self._hung_ms / 1000)
-        return self._connections.send(request, node_id=broker, request_timeout_ms=self._hung_ms)
+        return self._connections.send(request, node_id=broker, request_timeout_ms=limit_ms)
 
     async def _broker(self, timeout: float) -> int | None:
         """Return the coordinator; find it if it is not known.

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -102,6 +102,33 @@ def test_a_reservation_lasts_as_short_as_brokers_allow(broker: ScriptedBroker, m
     membership.reserve()
     sessions = [one.request.session_timeout_ms for one in broker.arrivals if one.api == "JoinGroup"]
     assert sessions == [6000, 6000, 9000]
+
+
+def test_an_eviction_is_sent_at_once_or_not_at_all(
+    broker: ScriptedBroker, membership: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members that were looked at own nothing; by the time that a new connection is open, they may own partitions."""
+    monkeypatch.setattr(membership_module, "LEAVE_SECONDS", 0.2)
+    membership.describe()
+    slow = threading.Event()
+
+    def script(api: str, _request: Any) -> int:
+        if api == "ApiVersions":
+            slow.set()
+            time.sleep(0.6)
+        return 0
+
+    broker.script = script
+    for one in tuple(broker._open):
+        with suppress(OSError):  # closed by now
+            one.shutdown(socket.SHUT_RDWR)
+    assert slow.wait(LONGEST_SECONDS), "a new connection is about to open"
+    with pytest.raises(kafka_errors.KafkaError):
+        membership.evict(CONSUMER)
+    membership.describe()
+    assert broker.count("LeaveGroup") == 0
+    membership.evict(CONSUMER)
+    assert broker.count("LeaveGroup") == 1
 
 
 # C3: a stop while the thread waits
