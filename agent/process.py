@@ -23,7 +23,7 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from samerack.agent.supervisor.line import RENEWS, MemberIdentity, WorkerStart, encode_settings
+from samerack.agent.supervisor.line import MemberIdentity, WorkerStart
 
 if TYPE_CHECKING:
     from samerack.agent.settings_source import SettingsSource
@@ -117,10 +117,7 @@ class AgentProcesses:
                 why=start.why,
             )
         except (SettingsError, AgentError) as error:
-            code = report_error(error)
-            if start.settings and _sent_corrected(source, line):  # no worker with the former ones would live to see it
-                code = RENEWS
-            sys.exit(code)
+            sys.exit(report_error(error))
 
     def leave(self, settings: str, members: frozenset[MemberIdentity]) -> None:
         """Leave groups by member id, and log it."""
@@ -156,21 +153,6 @@ class AgentProcesses:
         )
         path = request.config[0] if request.config else os.environ.get(CONFIG_VARIABLE, "")
         return SettingsSource(read, path=Path(path) if path else None, start=start)
-
-
-def _sent_corrected(source: SettingsSource, line: socket.socket) -> bool:
-    """Return whether there are other settings than those in force, and send them to the supervisor after those."""
-    from samerack.common.errors import SettingsError  # noqa: PLC0415 - see above
-
-    former = encode_settings(source.in_force)
-    try:
-        if source.reread() is None:
-            return False
-        source.renew()
-        line.sendall(former + encode_settings(source.in_force))
-    except (SettingsError, OSError):
-        return False
-    return True
 
 
 def _log(source: SettingsSource, level: str, event: str, /, **fields: object) -> None:

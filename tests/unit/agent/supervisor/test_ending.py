@@ -250,48 +250,6 @@ def test_one_that_keeps_trying_starts_once_it_can(tmp_path: Path) -> None:
             agent.kill()
 
 
-_WORKER = """
-import socket, sys
-from pathlib import Path
-
-import yaml
-
-from samerack.agent import program
-from samerack.agent.process import AgentProcesses, RunRequest
-from samerack.agent.supervisor.line import WorkerStart, decode
-from samerack.common.errors import AgentError
-
-def run(*_, **__):
-    raise AgentError("the brokers refuse this password")
-
-def write(password):
-    kafka = {"bootstrap.servers": "127.0.0.1:1", "sasl.password": password}
-    file.write_text(yaml.safe_dump({"kafka": kafka, "groups": ["orders"]}), encoding="utf-8")
-    return processes._source(WorkerStart()).in_force.content
-
-program.run, file = run, Path(sys.argv[1])
-processes = AgentProcesses(RunRequest(config=[str(file)]))
-former, corrected = write("former"), None
-for write_now, rejected in ((False, False), (True, False), (True, True)):
-    if write_now:
-        corrected = write("corrected")
-    ours, theirs = socket.socketpair()
-    try:
-        processes.work(WorkerStart(settings=former, rejected=corrected if rejected else ""), theirs)
-    except SystemExit as end:
-        theirs.close()
-        print(end.code, *(decode(line).changed for line in ours.recv(65536).splitlines()))
-"""
-"""A worker that cannot begin, with its file as it was, corrected, and corrected in vain."""
-
-
-def test_a_worker_that_cannot_begin_gives_way_to_corrected_settings(tmp_path: Path) -> None:
-    """Each was started with the password that brokers refuse by now, and ended before it would look at the file."""
-    line = [sys.executable, "-c", _WORKER, str(tmp_path / "samerack.yaml")]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["1", f"{RENEWS}  kafka.sasl.password", "1"], done.stderr
-
-
 # what the worker reports: everything that is new in one message, else a sign of life
 
 PLACE = MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")
