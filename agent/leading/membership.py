@@ -343,7 +343,7 @@ class Membership(GroupMember):
             KafkaError: The brokers did not accept it.
         """
         request = self._leave_request(dict.fromkeys(member_ids), "samerack takes over as group leader")
-        error = left_error(self._send_beside(request, LEAVE_SECONDS, never_late=True))
+        error = left_error(self._send_beside(request, LEAVE_SECONDS, at_once=True))
         if error is not kafka_errors.NoError:
             raise self._refusal_by(error)
 

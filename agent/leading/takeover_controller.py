@@ -313,9 +313,9 @@ class TakeoverController:
 
     def _begin(self, member: Membership, view: GroupView, gain: Gain, *, asked: bool) -> None:
         self.evaluator.takes_over()
-        if not asked:
-            pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
-            self._tries, self._again_at = self._tries + 1, self.clock() + pause
+        pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
+        self._again_at = max(self._again_at, self.clock() + (_AGAIN_SECONDS[0] if asked else pause))
+        self._tries += not asked
         number = self.request.next_number
         self.reporter.takeover(
             "begin", reason=f"{words.percent(gain.share_now)} across racks, {words.percent(gain.share_then)} possible"

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import AliasChoices, Field
 
 from samerack.common.words import when
 from samerack.settings.cures import command
@@ -47,7 +49,7 @@ class OperatorRequest:
     """
 
     group: str
-    kind: RequestKind
+    kind: Annotated[RequestKind, Field(validation_alias=AliasChoices("kind", "wish"))]  # files of before have "wish"
     since: float
     until: float | None = None
     by: str = ""

@@ -46,6 +46,8 @@ class OwnConnection:
 NodeId: TypeAlias = int | str | OwnConnection
 """The broker's id, a text for a bootstrap server, or one of several connections to a broker."""
 _LOOKUP_SECONDS: Final = 10.0
+_SHARE_OF_FIRST: Final = 0.6
+"""Of the time that is left, what one bootstrap server may take while others are not tried yet."""
 _FIRST_PAUSE_SECONDS: Final = 0.001
 _LONGEST_PAUSE_SECONDS: Final = 0.05
 _MILLISECONDS: Final = {
@@ -158,7 +160,8 @@ class Connections:
         untried: list[NodeId] = []
         while (left := deadline - time.monotonic()) > 0:
             untried = untried or list(self._bootstrap)
-            seconds = left / len(untried)  # the first may be off, and the next answer
+            # the first may be off, and the next answer; where one of two name servers is off, half of ten seconds pass
+            seconds = left * (_SHARE_OF_FIRST if len(untried) > 1 else 1)
             untried.remove(node_id := random.choice(untried))  # noqa: S311 - no secret
             try:
                 await self.wait_for(self.call_soon(self._ask_for_brokers, node_id), seconds * 1000)
@@ -324,8 +327,12 @@ class Connections:
 
     def is_away(self, node_id: NodeId) -> bool:
         """Return whether a connection to a node was lost or not made, so that there is a pause before the next."""
-        connection = self._open.get(node_id)
-        return not (connection is not None and connection.connected) and self.connection_delay(node_id) > 0
+        return not self.is_open(node_id) and self.connection_delay(node_id) > 0
+
+    def is_open(self, node_id: NodeId | None) -> bool:
+        """Return whether a request to a node would be sent at once."""
+        connection = self._open.get(node_id) if node_id is not None else None
+        return connection is not None and bool(connection.connected)
 
     def drop(self, node_id: NodeId | None) -> None:
         """Close the connection to a node, so that the next request opens another."""

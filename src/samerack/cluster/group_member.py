@@ -704,27 +704,27 @@ class GroupMember:
 
     # other requests to the coordinator's broker
 
-    def _send_beside(self, request: Any, timeout: float, *, never_late: bool = False) -> Any:
+    def _send_beside(self, request: Any, timeout: float, *, at_once: bool = False) -> Any:
         """Send to the coordinator over the broker's ordinary connection, which no parked JoinGroup blocks.
 
-        Without a response in time, or after the time given to `end_by`, that is a KafkaError. With `never_late` it is
-        not sent after that time either, once a connection is open again.
+        Without a response in time, or after the time given to `end_by`, that is a KafkaError; so it is if something is
+        to be sent `at_once`, and no connection is open.
         """
 
         async def exchange() -> Any:
-            until = time.monotonic() + timeout
+            if at_once and not (self._knows_coordinator() and self._connections.is_open(self._coordinator)):
+                raise kafka_errors.NodeNotReadyError(self.group_id)
             broker = await self._broker(timeout)
-            limit_ms = (until - time.monotonic()) * 1000 if never_late else self._hung_ms
-            return await self._answer_of(self._send_to(broker, request, limit_ms), timeout)
+            return await self._answer_of(self._send_to(broker, request), timeout)
 
         return self._net.run(exchange)
 
-    def _send_to(self, broker: int | None, request: Any, limit_ms: float) -> Any:
-        """Send to a broker, by a connection that closes after this time without a response; return a future of it."""
+    def _send_to(self, broker: int | None, request: Any) -> Any:
+        """Send to a broker; return a future of the response."""
         if self._is_interrupted and not self._closed:
             self._drop_own()  # for a new one: the membership ends, and awaits nothing there
             return self._send_own(request, self._hung_ms / 1000)
-        return self._connections.send(request, node_id=broker, request_timeout_ms=limit_ms)
+        return self._connections.send(request, node_id=broker, request_timeout_ms=self._hung_ms)
 
     async def _broker(self, timeout: float) -> int | None:
         """Return the coordinator; find it if it is not known.

@@ -142,6 +142,13 @@ def test_a_file_of_no_use_is_only_a_warning(tmp_path: Path, content: str) -> Non
     assert GroupRequests(path).of("orders", RequestKind.PAUSE) == asked
 
 
+def test_an_agent_that_is_upgraded_reads_requests_of_before(path: Path) -> None:
+    """It was asked to stay out of a group whose consumers change their assignor: it must not come back."""
+    path.parent.mkdir()
+    path.write_text('[{"group": "orders", "wish": "leave", "since": 1.0}]', encoding="utf-8")
+    assert GroupRequests(path).of("orders", RequestKind.LEAVE) is not None
+
+
 def test_the_words_have_all_that_is_known() -> None:
     """Who asked, until when, why, and the command that ends it, quoted for a shell."""
     asked = GroupRequests(wall=Wall()).ask(

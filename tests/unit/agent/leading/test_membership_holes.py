@@ -104,11 +104,8 @@ def test_a_reservation_lasts_as_short_as_brokers_allow(broker: ScriptedBroker, m
     assert sessions == [6000, 6000, 9000]
 
 
-def test_an_eviction_is_sent_at_once_or_not_at_all(
-    broker: ScriptedBroker, membership: Membership, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_eviction_is_sent_at_once_or_not_at_all(broker: ScriptedBroker, membership: Membership) -> None:
     """Members that were looked at own nothing; by the time that a new connection is open, they may own partitions."""
-    monkeypatch.setattr(membership_module, "LEAVE_SECONDS", 0.2)
     membership.describe()
     slow = threading.Event()
 

@@ -156,6 +156,18 @@ def test_takeovers_undone_before_do_not_prevent_that(asked: bool) -> None:  # no
         assert not stage.consider()
 
 
+def test_no_takeover_of_its_own_comes_right_after_one_that_was_asked_for() -> None:
+    """What undid it, such as a slow member, lasts: as after its own, half a minute passes first."""
+    stage = Stage(leading=LeadingSettings(takeover="clean"))
+    stage.ask()
+    assert stage.consider()
+    stage.takeovers.end(stage.member)
+    stage.now += 29
+    assert not stage.consider()
+    stage.now += 1
+    assert stage.consider()
+
+
 def test_a_dry_run_answers_and_changes_nothing() -> None:
     """A dry run reports the gain, also from a place that the agent would have to leave first."""
     stage = Stage()
