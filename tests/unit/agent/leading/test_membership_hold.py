@@ -157,10 +157,12 @@ def test_a_pending_member_that_stays_is_kept_in_mind(membership: Membership, coo
     assert membership.pending == frozenset()
 
 
-def test_an_eviction_that_is_not_taken_is_an_error(membership: Membership, coordinator: Coordinator) -> None:
+def test_an_eviction_that_is_not_taken_is_an_error(
+    membership: Membership, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An eviction that the coordinator refuses raises an error."""
     membership.join(WAIT_SECONDS)
-    membership.release("m-0", None)  # opens the connection, as a description does
+    monkeypatch.setattr(membership._connections, "is_open", lambda _: True)
     membership.evict("m-1", "m-2")
     coordinator.leaves = [kafka_errors.UnknownMemberIdError.errno]
     with pytest.raises(kafka_errors.UnknownMemberIdError):
