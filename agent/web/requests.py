@@ -99,7 +99,11 @@ def _endpoint(
 
 def _unknown(group: str, leaders: Mapping[str, object]) -> Response:
     name = group[:100]
-    hint = nearest(name, leaders.keys()) if leaders else "it leads none: start it with --group, and without --observe"
+    hint = (
+        nearest(name, leaders.keys())
+        if leaders
+        else "it leads none now: start it with a fitting --group, without --observe"
+    )
     return refusal(404, f"group {name!r}: the agent does not lead it; {hint}")
 
 

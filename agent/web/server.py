@@ -85,7 +85,7 @@ def metrics_route(exposition: Callable[[], bytes]) -> Route:
 class _Impatient(H11Protocol):
     """Uvicorn's protocol, but closes a connection without a new request for a while, even if part of one arrived.
 
-    What is closed waits for the client to read its answer, and is aborted if that takes as long again.
+    What is closed waits while the client reads its answer, and is aborted once it has read nothing for as long again.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base's
@@ -94,17 +94,19 @@ class _Impatient(H11Protocol):
         if transport.get_extra_info("socket").family == socket.AF_UNIX:
             self.client = (UNIX_PEER, 0)
         self._last: object = None
-        self._ends = False
+        self._ends, self._unread = False, 0
         self.loop.call_later(HEAD_SECONDS, self._check)
 
     def _check(self) -> None:
         if self not in self.connections:  # it has ended
             return
-        if self._ends:
+        unread = self.transport.get_write_buffer_size()
+        is_read, self._unread = unread < self._unread, unread
+        if self._ends and not is_read:
             self.transport.abort()
             return
         # there is no cycle before the first request; one after an answer that nobody reads waits for that
-        is_idle = getattr(self.cycle, "response_complete", True) or self.flow.write_paused
+        is_idle = getattr(self.cycle, "response_complete", True) or (self.flow.write_paused and not is_read)
         if self.cycle is self._last and is_idle:
             self.transport.close()
         self._last, self._ends = self.cycle, self.transport.is_closing()

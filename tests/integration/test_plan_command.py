@@ -50,7 +50,7 @@ def test_a_plan_shows_what_members_have(scenario: Scenario, *, led: bool) -> Non
     assert len(answer["members"]) == 3
     assert answer["present"]["cross_rack"] == scenario.cross_rack()
     assert answer["proposed"]["cross_rack"] == 0
-    assert ["not by those of the running agent" in one for one in answer["warnings"]] == [True] * led
+    assert ["may not be those of the running agent" in one for one in answer["warnings"]] == [True] * led
     assert (answer["protocol"], answer["assignor"]) == ("range", "optimal")
     if led:
         assert answer["agent_leads"] == "the running agent leads it now"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -40,7 +40,7 @@ from samerack.settings.measuring import price_table
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.snapshot import Family, TrafficSnapshot
+from samerack.traffic.snapshot import BlindSpot, TrafficSnapshot
 from samerack.traffic.watch import RackAware, TrafficWatch
 
 _ANSWER_SECONDS: Final = 5.0
@@ -103,8 +103,7 @@ def figures(where: AgentPlace, *, window: float, measure: bool, group: str | Non
     For one `group` a measurement has no replication and producers.
 
     Raises:
-        AgentError: Neither an agent nor a broker answers, the agent measures nothing now, or brokers have no such
-            group.
+        AgentError: Neither an agent nor a broker answers, or the agent measures nothing now.
         SettingsError: No agent runs, and no cluster is named.
     """
     answer = None if measure else _asked(where, "/v1/traffic")
@@ -116,7 +115,7 @@ def figures(where: AgentPlace, *, window: float, measure: bool, group: str | Non
             return decoded, _origin(where)
     with _measuring(where, window, asked=not measure, replication=group is None) as measuring:
         announce(window)
-        measuring.measure(lambda first: _check_group(group, first))
+        measuring.measure()
         return measuring.reports.report(), _measured_here(where, answer)
 
 
@@ -124,22 +123,6 @@ def announce(seconds: float) -> None:
     """Show a user at a terminal why the command is silent for this time."""
     if sys.stderr.isatty():
         typer.echo(f"measuring {words.span(seconds)}; Ctrl-C ends it", err=True)
-
-
-def not_found(group: str, names: Collection[str]) -> AgentError:
-    """Return the error for a group that is not among those that were seen."""
-    return AgentError(f"group {group}: not found; {words.nearest(group, names)}")
-
-
-def _check_group(group: str | None, first: TrafficSnapshot) -> None:
-    """Refuse a group that is not there before the time is spent; a broker that does not answer may have it.
-
-    Raises:
-        AgentError: All brokers have answered, and the group is not there.
-    """
-    names = [one.group for one in first.groups]
-    if group is not None and group not in names and not any(gap.what == Family.GROUPS for gap in first.gaps):
-        raise not_found(group, names)
 
 
 def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Findings, str]:
@@ -182,7 +165,7 @@ def lag(where: AgentPlace, group: str, *, measure: bool) -> tuple[GroupLag | Non
         )
     with measuring_group(where, group, _LAG_SECONDS, asked=not measure) as measuring:
         measuring.measure()
-        found = measuring.snapshot.groups
+        found = [replace(one, blind_spots=(*one.blind_spots, BlindSpot.YOUNG)) for one in measuring.snapshot.groups]
     bootstrap = where.settings.kafka["bootstrap.servers"]
     return (group_lag.group_lag(found[0], bootstrap=bootstrap) if found else None), (
         f"{_measured_here(where, answer)}; a second shows no rates, and no age of what was written before"
@@ -367,16 +350,14 @@ class Measuring:
             max_group_size=cache(partial(max_size_of, configs)),
         )
 
-    def measure(self, check: Callable[[TrafficSnapshot], None] = lambda _: None) -> None:
+    def measure(self) -> None:
         """Measure for one window, by two polls at least, however long one takes: offsets are compared.
-
-        `check` gets the first poll, and may raise.
 
         Raises:
             AgentError: No broker answers.
         """
         self._rack_aware = ask_selector(self._settings)
-        self._watch.poll_for(self._seconds, min_polls=_MIN_POLLS, check=check)
+        self._watch.poll_for(self._seconds, min_polls=_MIN_POLLS)
 
     @property
     def snapshot(self) -> TrafficSnapshot:

@@ -19,11 +19,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from samerack.cli.asking import BY_AGENT, AgentPlace, MeasureOption, WindowOption, figures, live, not_found, place
+from samerack.cli.asking import BY_AGENT, AgentPlace, MeasureOption, WindowOption, figures, live, place
 from samerack.cluster.broker_configs import ASSIGNOR
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
-from samerack.common.errors import SettingsError
+from samerack.common.errors import AgentError, SettingsError
 from samerack.common.money import per_month
 from samerack.common.records import LEADING
 from samerack.reporting.bill import missing
@@ -110,7 +110,7 @@ def only(report: Report, group: str) -> Report:
     """
     found = next((one for one in report.groups if one.group == group), None)
     if found is None:
-        raise not_found(group, [one.group for one in report.groups])
+        raise AgentError(f"group {group}: not found; {words.nearest(group, [one.group for one in report.groups])}")
     return replace(report, groups=(found,), pairs=found.pairs, bill=None)
 
 

@@ -46,7 +46,9 @@ _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
 )
-_OTHER_SETTINGS = "planned by the settings of this command, not by those of the running agent: give --config its file"
+_OTHER_SETTINGS = (
+    "planned by this command's settings, which may not be those of the running agent: give --config its file"
+)
 _LOADS_ARE_UNKNOWN = "leading.balance is {0}, and {0} are not measured: give --seconds, 30 or more"
 
 
@@ -170,11 +172,11 @@ def examine(
     *,
     seconds: float = 0.0,
     with_curve: bool = False,
-    has_file: bool = True,
+    has_settings: bool = True,
 ) -> LivePlan:
     """Return everything that `plan` shows; measured for some seconds, its shares are by bytes, else by partitions.
 
-    `has_file`: whether the settings are from a file, which may be that of a running agent.
+    `has_settings`: whether there are a file or variables, which may be those of a running agent.
 
     Raises:
         AgentError: The group is not there, reads no topics by assignment, or rebalances; or brokers do not answer.
@@ -245,7 +247,7 @@ def examine(
         warnings=(
             *unknown,
             *filter(None, [unasked, no_curve]),
-            *([_OTHER_SETTINGS] if role == LEADING and not has_file else []),
+            *([_OTHER_SETTINGS] if role == LEADING and not has_settings else []),
             *unknown_racks([rack.named for rack in racks.values()], cluster),
             *rack_warnings([rack.named for rack in racks.values()], settings.racks, cluster.racks),
             *subject.unreadable,

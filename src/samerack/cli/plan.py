@@ -32,7 +32,7 @@ from samerack.planning.rack_spread import RackLoad
 from samerack.settings.flags import settings_from
 from samerack.settings.leading import Balance
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
-from samerack.settings.sources import CONFIG_VARIABLE
+from samerack.settings.sources import ENV_PREFIX
 
 
 def plan(
@@ -73,8 +73,8 @@ def plan(
     if balance is not None:
         leading = settings.leading.of(group).model_copy(update={"balance": balance, "groups": {}})
         settings = settings.model_copy(update={"leading": leading})
-    has_file = config is not None or CONFIG_VARIABLE in os.environ
-    made = examine(group, settings, assignor, seconds=seconds, with_curve=with_curve, has_file=has_file)
+    has_settings = config is not None or any(name.startswith(ENV_PREFIX) for name in os.environ)
+    made = examine(group, settings, assignor, seconds=seconds, with_curve=with_curve, has_settings=has_settings)
     if as_json:
         typer.echo(json.dumps(to_json(made)))
     else:

@@ -175,18 +175,13 @@ class TrafficWatch(Service):
         self._last_reported = gaps
         return snapshot
 
-    def poll_for(
-        self, seconds: float, *, min_polls: int = 1, check: Callable[[TrafficSnapshot], None] = lambda _: None
-    ) -> TrafficSnapshot:
+    def poll_for(self, seconds: float, *, min_polls: int = 1) -> TrafficSnapshot:
         """Poll on the caller's thread for this time after the first poll, and at least this number of times.
-
-        `check` gets the first poll, and may raise.
 
         Raises:
             AgentError: No broker can be reached at all.
         """
         snapshot = self.poll()
-        check(snapshot)
         end, polls = time.monotonic() + seconds, 1
         while (left := end - time.monotonic()) > 0 or polls < min_polls:
             time.sleep(max(0.0, min(left, self._settings.poll_seconds)))

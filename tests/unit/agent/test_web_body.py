@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -141,6 +142,23 @@ def test_a_connection_whose_answers_are_not_read_is_closed(requests: int, monkey
         assert asked.wait(LONGEST_SECONDS)
         assert until(lambda: not server._server.server_state.connections)
     server.stop()
+
+
+def test_an_answer_that_is_read_slowly_arrives_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tunnel may take longer for an answer than any limit: only one that nobody reads is cut."""
+    monkeypatch.setattr(web, "HEAD_SECONDS", 1.0)
+    size = 24 << 20
+    server = web.WebServer(Starlette(routes=[Route("/", lambda _: Response(b"x" * size))]), host="127.0.0.1", port=0)
+    server.start()
+    with socket.socket() as client:
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        read = 0
+        while part := client.recv(1 << 18):
+            read += len(part)
+            time.sleep(0.03)
+    server.stop()
+    assert read > size
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(small: int) -> None:

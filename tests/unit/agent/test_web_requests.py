@@ -227,7 +227,7 @@ def test_an_unknown_group_changes_nothing(port: int, leader: Leader, command: st
     assert "the agent does not lead it; closest matches: orders" in error
     with served(*web_requests.routes({})) as observing:
         assert run(observing, command, "ordres")[2].endswith(
-            "the agent does not lead it; it leads none: start it with --group, and without --observe\n"
+            "the agent does not lead it; it leads none now: start it with a fitting --group, without --observe\n"
         )
 
 

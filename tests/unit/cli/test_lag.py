@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from samerack.cli import asking
 from samerack.cli.lag import members_table, partitions_table, racks_table, total
 from samerack.reporting.group_lag import GroupLag, from_json, group_lag, to_json
+from samerack.settings.all_settings import Settings
 from samerack.traffic.snapshot import BlindSpot, GroupTraffic, LowerBound, Pace
 from tests.unit.agent.measured import A, B, C, group
 from tests.unit.cli.tables import cells_of
@@ -191,3 +195,14 @@ def test_racks_and_members_are_whole(width: int) -> None:
     assert [row[:6] for row in rows] == [
         [f"payments.authorised.v2-{at}", "123456789", "20", "12 s", names[at % 2], racks[at % 2]] for at in range(6)
     ]
+
+
+def test_what_a_command_measures_in_a_second_is_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a group that has read all and commits nothing meanwhile it would be 0 B/s."""
+    found = SimpleNamespace(groups=(group(members={"m1": A}),))
+    measuring = SimpleNamespace(measure=lambda: None, snapshot=found)
+    monkeypatch.setattr(asking, "measuring_group", lambda *_, **__: nullcontext(measuring))
+    where = asking.AgentPlace(settings=Settings(kafka={"bootstrap.servers": "h:9092"}))
+    shown, _ = asking.lag(where, "orders", measure=True)
+    assert shown is not None
+    assert [one.bytes_per_second for one in shown.members] == [None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -86,15 +87,16 @@ def test_a_plan_is_by_what_it_is_to_be_balanced_by(
 
 def test_a_plan_without_the_agents_file_is_not_the_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its figures differ from those of an agent with other settings, which leads the group."""
-    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    for name in [one for one in os.environ if one.startswith("SAMERACK_")]:
+        monkeypatch.delenv(name)
     (warning,) = _plan(monkeypatch, role="leading")["warnings"]
-    assert warning.startswith("planned by the settings of this command, not by those of the running agent")
+    assert warning.startswith("planned by this command's settings, which may not be those of the running agent")
     assert _plan(monkeypatch, role="following")["warnings"] == []
     file = tmp_path / "samerack.yaml"
     file.write_text("leading: {balance: partitions}\n")
     assert _plan(monkeypatch, "--config", str(file), role="leading")["warnings"] == []
-    monkeypatch.setenv("SAMERACK_CONFIG", str(file))
-    assert _plan(monkeypatch, role="leading")["warnings"] == []
+    monkeypatch.setenv("SAMERACK_LEADING__BALANCE", "partitions")
+    assert _plan(monkeypatch, role="leading")["warnings"] == [], "as in the agent's container, which has no file"
 
 
 def test_a_group_that_cannot_be_planned_is_refused_before_the_time_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
