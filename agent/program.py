@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Final
 
@@ -190,6 +190,36 @@ def get_ready(settings: Settings) -> None:
         import samerack.agent.publishing.publisher  # noqa: F401, PLC0415 - librdkafka: for publishing only
 
 
+class _Ending:
+    """Whether this process is to end.
+
+    A signal handler may interrupt its thread within a write to the log, or within a method of an Event, and waits for
+    ever for a lock that this thread has: `ask` takes none.
+    """
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._signal = 0
+        self._asked: SimpleQueue[None] = SimpleQueue()
+
+    def ask(self, number: int = 0) -> None:
+        """Ask for the end, with the number of a signal; any thread and any signal handler may."""
+        self._signal = self._signal or number
+        self.is_asked = True
+        self._asked.put(None)
+
+    def wait(self) -> None:
+        """Return once the end is asked for."""
+        while not self.is_asked:
+            with suppress(Empty):
+                self._asked.get(timeout=_SIGNALS_SECONDS)
+
+    def log_signal(self) -> None:
+        """Log the signal, if one has asked."""
+        if self._signal:
+            log.info("stopping", signal=signal.Signals(self._signal).name)
+
+
 def run(
     source: SettingsSource, *, line: socket.socket, observing: bool, keeps_trying: bool = False, why: str = ""
 ) -> None:
@@ -203,33 +233,35 @@ def run(
         SystemExit: With the code RENEWS if the settings have changed: the next process begins with the new ones.
     """
     settings = source.settings
-    stop = threading.Event()
+    ending = _Ending()
     changed: list[Settings] = []
     probing = True
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        log.info("stopping", signal=signal.Signals(number).name)
+        ending.ask(number)
         if probing:
             raise SystemExit(0)  # nothing is started, and unreachable brokers would delay the end for seconds
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):  # before anything connects
-        signal.signal(number, on_signal)
-    agent = Agent(only_observing(settings) if observing else settings, keeps_trying=keeps_trying)
 
     def on_lost() -> None:
-        if stop.is_set():  # the supervisor has got another signal, or has ended: nobody would leave for this process
+        if ending.is_asked:  # the supervisor has got another signal, or has ended: nobody would leave for this process
             agent.stop_at_once()
-        stop.set()
+        ending.ask()
 
     def on_change(found: Settings) -> None:
         changed.append(found)
-        stop.set()
+        ending.ask()
 
-    clusters = tuple(agent.clusters.values())
-    watch = SettingsWatch(source, metrics=clusters[0].parts.metrics, on_change=on_change)
-    agent.probe_brokers()
-    probing = False
+    for number in (signal.SIGTERM, signal.SIGINT):  # before anything connects
+        signal.signal(number, on_signal)
+    try:
+        agent = Agent(only_observing(settings) if observing else settings, keeps_trying=keeps_trying)
+        clusters = tuple(agent.clusters.values())
+        watch = SettingsWatch(source, metrics=clusters[0].parts.metrics, on_change=on_change)
+        agent.probe_brokers()
+        probing = False
+    except SystemExit:
+        ending.log_signal()
+        raise
     agent.start()
     lifeline = Lifeline(
         line,
@@ -253,8 +285,8 @@ def run(
         clusters=list(settings.clusters),
         url=f"http://{with_port(agent.web.host, agent.web.port)}/metrics",
     )
-    while not stop.wait(_SIGNALS_SECONDS):
-        pass
+    ending.wait()
+    ending.log_signal()
     watch.stop()
     if changed:
         agent.stop_for_successor(partial(continues, before=settings, now=changed[0]))

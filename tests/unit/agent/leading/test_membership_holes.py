@@ -107,21 +107,22 @@ def test_a_reservation_lasts_as_short_as_brokers_allow(broker: ScriptedBroker, m
 def test_an_eviction_is_sent_at_once_or_not_at_all(broker: ScriptedBroker, membership: Membership) -> None:
     """Members that were looked at own nothing; by the time that a new connection is open, they may own partitions."""
     membership.describe()
-    slow = threading.Event()
+    opening, goes_on = threading.Event(), threading.Event()
 
     def script(api: str, _request: Any) -> int:
         if api == "ApiVersions":
-            slow.set()
-            time.sleep(0.6)
+            opening.set()
+            goes_on.wait(LONGEST_SECONDS)
         return 0
 
     broker.script = script
     for one in tuple(broker._open):
         with suppress(OSError):  # closed by now
             one.shutdown(socket.SHUT_RDWR)
-    assert slow.wait(LONGEST_SECONDS), "a new connection is about to open"
+    assert opening.wait(LONGEST_SECONDS), "a new connection is about to open"
     with pytest.raises(kafka_errors.KafkaError):
         membership.evict(CONSUMER)
+    goes_on.set()
     membership.describe()
     assert broker.count("LeaveGroup") == 0
     membership.evict(CONSUMER)

@@ -244,8 +244,36 @@ def test_one_that_keeps_trying_starts_once_it_can(tmp_path: Path) -> None:
             agent.send_signal(signal.SIGHUP)
             assert any("started" in line for line in agent.stderr), "it has begun"
             agent.terminate()
-            agent.stderr.read()
-            assert agent.wait(LONGEST_SECONDS) == 0
+            rest = agent.stderr.read()
+            assert agent.wait(LONGEST_SECONDS) == 0, rest
+        finally:
+            agent.kill()
+
+
+_SIGNALLED_WHILE_LOGGING = """
+import os, signal, sys
+from samerack.agent import log
+from samerack.agent.process import RunRequest, main
+
+class Output(log._Output):
+    def write(self, text):
+        super().write(text)
+        if '"started"' in text:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+log._Output = Output
+sys.exit(main(RunRequest(bootstrap=["127.0.0.1:1"], groups=["orders"], assignments=sys.argv[1:])))
+"""
+
+
+def test_a_signal_within_a_write_to_the_log_ends_it() -> None:
+    """The handler logged the signal, and waited for the lock that its own thread had: it was killed after 8 s."""
+    settings = ["web.port=0", "events.path=memory", "log.format=json"]
+    line = [sys.executable, "-c", _SIGNALLED_WHILE_LOGGING, *settings]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as agent:
+        assert agent.stderr is not None
+        try:
+            assert any('"stopped"' in line for line in agent.stderr), "it has ended in order"
         finally:
             agent.kill()
 
