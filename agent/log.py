@@ -6,9 +6,12 @@ of a traceback's frames, and three asterisks in place of each secret of the sett
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import select
 import sys
+import threading
 from collections.abc import Iterable, MutableMapping
 from contextlib import suppress
 from typing import Any, Final
@@ -21,6 +24,10 @@ from samerack.settings.all_settings import Settings
 _MASK: Final = "***"
 _BYTES: Final = "kafka.protocol.parser"
 """kafka-python's logger of requests and responses as bytes."""
+_FULL_SECONDS: Final = 0.5
+"""How long a line waits for space in a pipe: less than the time after which the supervisor replaces a process."""
+_PART: Final = select.PIPE_BUF // 4
+"""Characters for which a pipe with space surely has enough, as UTF-8."""
 _SASL: Final = "SaslAuthenticate"
 """Requests and responses of this name contain a password, data from which it can be guessed, or a token."""
 
@@ -29,17 +36,38 @@ _FIRST: Final = ("timestamp", "level", "event", "cluster", "group")
 
 
 class _Output:
-    """Standard error; lines are lost once nobody reads them, instead of ending what the agent does."""
+    """Standard error. Lines are lost once nobody reads them, instead of ending or stopping what the agent does.
+
+    A pipe that is full stops who writes to it until somebody reads: then threads that send heartbeats would wait for
+    the program that collects logs.
+    """
+
+    def __init__(self) -> None:
+        self._patience = _FULL_SECONDS
+        self._lock = threading.Lock()
 
     def write(self, text: str) -> None:
-        """Write a text, if that is possible."""
-        with suppress(OSError):
-            sys.stderr.write(text)
+        """Write a text as far as it can be written soon, and no other in the midst of it."""
+        with self._lock, suppress(OSError):
+            for at in range(0, len(text), _PART):
+                if not self._has_space():
+                    return
+                sys.stderr.write(text[at : at + _PART])
+                sys.stderr.flush()
+
+    def _has_space(self) -> bool:
+        try:
+            output = sys.stderr.fileno()
+        except io.UnsupportedOperation:  # no file
+            return True
+        space = select.poll()
+        space.register(output, select.POLLOUT)
+        found = bool(space.poll(self._patience * 1000))
+        self._patience = _FULL_SECONDS if found else 0.0  # only the first line that finds it full waits
+        return found
 
     def flush(self) -> None:
-        """Write what is still in memory, if that is possible."""
-        with suppress(OSError):
-            sys.stderr.flush()
+        """Nothing to do: `write` keeps nothing."""
 
 
 class _Speakable(logging.Filter):
@@ -99,10 +127,9 @@ def configure(whole: Settings, *, is_agent: bool = False) -> None:
     structlog.configure(
         processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # each line in one write: otherwise the Kafka libraries' lines from other threads could split it
         logger_factory=structlog.WriteLoggerFactory(file=output),
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(output)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

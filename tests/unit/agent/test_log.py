@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -131,6 +132,30 @@ def test_nobody_has_to_read_the_log(form: str) -> None:
     assert (done.returncode, done.stdout) == (0, "goes on\n")
 
 
+FULL = """
+import logging, os, structlog
+from samerack.agent import log
+from samerack.settings.all_settings import Settings
+reading, writing = os.pipe()
+os.dup2(writing, 2)
+log.configure(Settings(kafka={"bootstrap.servers": "h:1"}, log={"format": "json"}))
+own, library = structlog.get_logger("leader"), logging.getLogger("elsewhere")
+for number in range(400):
+    own.info("event", text="\u20ac" * 1000)
+    library.warning("warning")
+os.read(reading, 1 << 20)
+own.info("last")
+print(os.read(reading, 4096).decode(), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_log_that_nobody_reads_stops_nothing() -> None:
+    """Where a pipe was full, each thread that logged waited for the program that collects logs, heartbeats too."""
+    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["event"] == "last"
+
+
 THREADS = """
 import logging, threading, structlog
 from samerack.agent import log
@@ -148,9 +173,10 @@ for thread in threads:
 """
 
 
-def test_lines_of_several_threads_stay_lines_of_their_own() -> None:
+def test_lines_of_several_threads_stay_lines_of_their_own(tmp_path: Path) -> None:
     """An agent's `started` was on one line with a line of a Kafka library, and readers of the log missed it."""
-    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
-    lines = done.stderr.splitlines()
+    with (tmp_path / "log").open("w", encoding="utf-8") as file:  # which is never full
+        subprocess.run([sys.executable, "-c", THREADS], stderr=file, check=True)
+    lines = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 2000
     assert all(json.loads(line)["event"].startswith("line ") for line in lines)
