@@ -27,7 +27,7 @@ from samerack.agent.publishing.outbox import topics_of
 from samerack.agent.streams.metrics import StreamsMetrics
 from samerack.agent.streams.reporter import StreamsBoard, StreamsReporter
 from samerack.agent.streams.service import StreamsService, client_racks
-from samerack.agent.supervisor.line import HAND_OVER_SECONDS
+from samerack.agent.supervisor.protocol import HAND_OVER_SECONDS
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import SharedClient
 from samerack.cluster.group_poller import GroupPoller

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 from samerack.agent.assembly import STOP_SECONDS, AgentParts
 from samerack.agent.health import Health
 from samerack.agent.leading.leader import GroupLeader
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.protocol import MemberIdentity
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
 from samerack.agent.web import requests as web_requests

@@ -23,7 +23,7 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from samerack.agent.supervisor.line import MemberIdentity, WorkerStart
+from samerack.agent.supervisor.protocol import MemberIdentity, WorkerStart
 
 if TYPE_CHECKING:
     from samerack.agent.settings_source import SettingsSource
@@ -94,7 +94,7 @@ class AgentProcesses:
         """Prepare; nothing is loaded."""
         self._request = request
 
-    def work(self, start: WorkerStart, line: socket.socket) -> None:
+    def work(self, start: WorkerStart, watchdog: socket.socket) -> None:
         """Run the worker; SystemExit has its exit code."""
         gc.disable()  # all that is loaded stays
         from samerack.common.errors import AgentError, SettingsError, report_error  # noqa: PLC0415 - see above
@@ -111,7 +111,7 @@ class AgentProcesses:
             gc.enable()
             program.run(
                 source,
-                line=line,
+                watchdog=watchdog,
                 observing=self._request.observe or start.observing,
                 keeps_trying=self._request.keep_trying,
                 why=start.why,

@@ -26,8 +26,8 @@ from samerack.agent.otel import MetricsExport
 from samerack.agent.publishing.outbox import topics_of
 from samerack.agent.settings_source import SettingsSource, cluster_settings, continues
 from samerack.agent.settings_watch import SettingsWatch
-from samerack.agent.supervisor.lifeline import Lifeline
-from samerack.agent.supervisor.line import RENEWS, MemberIdentity
+from samerack.agent.supervisor.protocol import RENEWS, MemberIdentity
+from samerack.agent.supervisor.watchdog_socket import WatchdogSocket
 from samerack.agent.web import clusters as web_clusters
 from samerack.agent.web.server import WebServer, application, metrics_route
 from samerack.cluster.client import auth_status
@@ -114,7 +114,7 @@ class Agent:
         self.on_member_ids()
 
     def auth_status(self) -> str | None:
-        """Return whether brokers accept the agent, see `Lifeline`; where a refusal ends no agent, they do."""
+        """Return whether brokers accept the agent, see `WatchdogSocket`; where a refusal ends no agent, they do."""
         return _ACCEPTED if self._may_be_refused else auth_status()
 
     def makes_progress(self) -> bool:
@@ -221,12 +221,12 @@ class _Ending:
 
 
 def run(
-    source: SettingsSource, *, line: socket.socket, observing: bool, keeps_trying: bool = False, why: str = ""
+    source: SettingsSource, *, watchdog: socket.socket, observing: bool, keeps_trying: bool = False, why: str = ""
 ) -> None:
     """Run an agent until SIGTERM or SIGINT, until its supervisor has ended, or until its settings have changed.
 
-    `line` is the socket to the supervisor. If it is `observing`, it joins no group, and measures those that would be
-    led. For `keeps_trying` see `Agent`. `why` is why this process replaces another one; empty if it does not.
+    `watchdog` is the socket to the supervisor. If it is `observing`, it joins no group, and measures those that would
+    be led. For `keeps_trying` see `Agent`. `why` is why this process replaces another one; empty if it does not.
 
     Raises:
         SettingsError, AgentError: See `Agent`.
@@ -263,8 +263,8 @@ def run(
         ending.log_signal()
         raise
     agent.start()
-    lifeline = Lifeline(
-        line,
+    watchdog_socket = WatchdogSocket(
+        watchdog,
         settings=lambda: source.in_force,
         member_ids=agent.member_ids,
         makes_progress=agent.makes_progress,
@@ -273,10 +273,10 @@ def run(
     )
     for cluster in clusters if why else ():
         cluster.parts.events.add("worker", action="replaced", reason=why)
-    agent.on_member_ids = lifeline.send
+    agent.on_member_ids = watchdog_socket.send
     # before the first sign of life, after which the supervisor may pass a SIGHUP on
     signal.signal(signal.SIGHUP, lambda _number, _frame: watch.ask())
-    lifeline.start()
+    watchdog_socket.start()
     watch.start()
     log.info(
         "started",
@@ -286,6 +286,7 @@ def run(
         url=f"http://{with_port(agent.web.host, agent.web.port)}/metrics",
     )
     ending.wait()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its handler sets an Event that this thread uses from here on
     ending.log_signal()
     watch.stop()
     if changed:
@@ -294,7 +295,7 @@ def run(
     else:
         agent.stop()
     with suppress(OSError):
-        lifeline.send()  # the supervisor leaves or passes on what memberships there still are, and settings
+        watchdog_socket.send()  # the supervisor leaves or passes on what memberships there still are, and settings
     log.info("stopped")
     if changed:
         raise SystemExit(RENEWS)

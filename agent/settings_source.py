@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from samerack.agent.supervisor.line import SettingsInForce, WorkerStart
+from samerack.agent.supervisor.protocol import SettingsInForce, WorkerStart
 from samerack.cluster.names import address_of
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import selects

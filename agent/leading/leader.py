@@ -25,7 +25,7 @@ from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.policy.requests import RequestKind
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.protocol import MemberIdentity
 from samerack.assignors.problem import AssignmentError
 from samerack.cluster.client import SharedClient
 from samerack.cluster.errors import explained, is_refusal

@@ -13,7 +13,7 @@ from typing import Final
 from kafka.errors import KafkaError, RetriableError
 
 from samerack.agent.leading.membership import Membership
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.protocol import MemberIdentity
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import connect
 from samerack.common.errors import AgentError, one_line

@@ -19,7 +19,7 @@ from functools import partial
 from types import FrameType
 from typing import Final, Protocol
 
-from samerack.agent.supervisor.line import HAND_OVER_SECONDS, RENEWS, MemberIdentity, SettingsInForce, WorkerStart
+from samerack.agent.supervisor.protocol import HAND_OVER_SECONDS, RENEWS, MemberIdentity, SettingsInForce, WorkerStart
 from samerack.agent.supervisor.worker import Worker, fork
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
@@ -54,7 +54,7 @@ _UNKNOWN: Final = SettingsInForce(
 class Processes(Protocol):
     """What the supervisor's processes do; each loads what it needs."""
 
-    def work(self, start: WorkerStart, line: socket.socket, /) -> None:
+    def work(self, start: WorkerStart, watchdog: socket.socket, /) -> None:
         """Run the worker, with its socket to the supervisor; raise SystemExit if something is wrong."""
 
     def leave(self, settings: str, members: frozenset[MemberIdentity], /) -> None:
@@ -149,7 +149,7 @@ class Supervisor:
 
     def _retry(self, worker: Worker, code: int) -> str | None:
         """Return why another worker replaces one that could not begin, empty for no reason; None if none does."""
-        if worker.silence.is_first and self._revert(code):
+        if worker.heartbeat_age.is_first and self._revert(code):
             return "the changed settings do not work"
         if self._keeps_trying and not self._was_accepted:
             sys.stderr.write(f"samerack: tries again in {_TRY_AGAIN_SECONDS:g} s\n")
@@ -194,7 +194,7 @@ class Supervisor:
             worker.listen()
             if worker.settings is not None:
                 self._settings, self._former = worker.settings, None  # they work: no later failure is due to them
-            if self._is_to_read and not worker.silence.is_first:
+            if self._is_to_read and not worker.heartbeat_age.is_first:
                 self._is_to_read = False
                 worker.ask_for_settings()
             self._was_accepted = self._was_accepted or worker.was_accepted
@@ -203,11 +203,11 @@ class Supervisor:
                 return f"exit code {worker.process.exitcode}"
             if worker.auth_status and not self._was_accepted:
                 return worker.auth_status
-            worker.silence.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
-            if worker.silence.is_first:
-                if worker.silence.seconds > _START_SECONDS:
+            worker.heartbeat_age.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
+            if worker.heartbeat_age.is_first:
+                if worker.heartbeat_age.seconds > _START_SECONDS:
                     return f"no heartbeat within {_START_SECONDS:g} s of its start"
-            elif worker.silence.seconds > HANG_SECONDS:
+            elif worker.heartbeat_age.seconds > HANG_SECONDS:
                 return f"no heartbeat for {HANG_SECONDS:g} s"
             if now - measured > _MEMORY_SECONDS:
                 measured = now
@@ -270,8 +270,8 @@ class Supervisor:
         worker.process.terminate()
         began, asked = time.monotonic(), False
         while worker.process.exitcode is None and (now := time.monotonic()) < began + _STOP_SECONDS:
-            worker.silence.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
-            patience = _OVERDUE_SECONDS if worker.silence.seconds > HANG_SECONDS else _LEADS_SECONDS
+            worker.heartbeat_age.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
+            patience = _OVERDUE_SECONDS if worker.heartbeat_age.seconds > HANG_SECONDS else _LEADS_SECONDS
             if not asked and worker.member_ids and now > began + patience:
                 asked = True
                 self._leave(worker.member_ids, wait=False)
@@ -286,7 +286,7 @@ class Supervisor:
         # a worker that has sent nothing was in no group yet: the previous worker may still be
         self._leave(self._known if worker.member_ids is None else worker.member_ids, wait=True)
         code = worker.process.exitcode or 0
-        if code == RENEWS or (code == -signal.SIGTERM and worker.silence.is_first):
+        if code == RENEWS or (code == -signal.SIGTERM and worker.heartbeat_age.is_first):
             return 0  # its settings changed just before the signal, or it had not begun
         return code if code >= 0 else 1
 

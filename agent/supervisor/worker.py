@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from samerack.agent.supervisor import memory
-from samerack.agent.supervisor.line import MemberIdentity, SettingsInForce, decode
+from samerack.agent.supervisor.protocol import MemberIdentity, SettingsInForce, decode
 
 # Measures how long a process has sent no sign of life although it could run: a busy machine also causes silence.
 #
@@ -40,8 +40,8 @@ class _Thread(NamedTuple):
     runnable: bool
 
 
-class Silence:
-    """The silence of one process, measured at intervals."""
+class HeartbeatAge:
+    """How long one process has sent no sign of life, measured at intervals."""
 
     def __init__(self, process: int | None, *, now: float) -> None:
         """Start with a process that has just been started; None has ended already."""
@@ -55,8 +55,8 @@ class Silence:
         self.is_first = True
         """Whether it has not sent any sign of life yet."""
 
-    def end(self) -> None:
-        """End the silence after a sign of life."""
+    def reset(self) -> None:
+        """Begin anew after a sign of life."""
         self.is_first = False
         self._forget()
 
@@ -153,9 +153,9 @@ class Worker:
         with theirs:
             self.process = fork(lambda: work(theirs), drop=ours)
         ours.settimeout(0)
-        self._line = ours
+        self._socket = ours
         self._rest = b""
-        self.silence = Silence(self.process.pid, now=now)
+        self.heartbeat_age = HeartbeatAge(self.process.pid, now=now)
         self.settings: SettingsInForce | None = None
         """Its settings; None before it has sent them."""
         self.next_settings: SettingsInForce | None = None
@@ -174,8 +174,8 @@ class Worker:
     def listen(self) -> None:
         """Read what the worker has sent."""
         with suppress(BlockingIOError, ConnectionError):
-            while heard := self._line.recv(65_536):
-                self.silence.end()
+            while heard := self._socket.recv(65_536):
+                self.heartbeat_age.reset()
                 *lines, self._rest = (self._rest + heard).split(b"\n")
                 for line in lines:
                     decoded = decode(line)
@@ -202,7 +202,7 @@ class Worker:
     def hurry(self) -> None:
         """Have a worker that was asked to stop hand nothing over: what it reads from its socket ends."""
         with suppress(OSError):
-            self._line.shutdown(socket.SHUT_WR)
+            self._socket.shutdown(socket.SHUT_WR)
 
     def kill(self) -> None:
         """Kill the worker at once, also if it is stopped."""
@@ -211,4 +211,4 @@ class Worker:
 
     def close(self) -> None:
         """Close the socket."""
-        self._line.close()
+        self._socket.close()

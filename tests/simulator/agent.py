@@ -32,7 +32,7 @@ from samerack.agent.leading.membership import Hold, Membership
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
-from samerack.agent.supervisor.line import HAND_OVER_SECONDS
+from samerack.agent.supervisor.protocol import HAND_OVER_SECONDS
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import client, connections, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses

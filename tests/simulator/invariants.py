@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from samerack.agent.policy.back_off_causes import Cause
-from samerack.agent.supervisor.line import HAND_OVER_SECONDS
+from samerack.agent.supervisor.protocol import HAND_OVER_SECONDS
 from samerack.cluster.racks import member_rack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.planning import planner

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.protocol import MemberIdentity
 from tests.simulator.network import Host, Network
 from tests.simulator.timeline import Timeline
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from samerack.agent.leading.group_memory import GroupMemory
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.policy import Reason
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.protocol import MemberIdentity
 from samerack.agent.supervisor.watchdog import HANG_SECONDS, MAX_RESTARTS
 from samerack.settings.leading import SupervisorSettings
 from tests.simulator.agent import build, run, settings_of

@@ -15,7 +15,7 @@ from samerack.agent.group_status import GroupStatus
 from samerack.agent.health import Health
 from samerack.agent.led_groups import MAX_BYTES, MAX_FOUND, GroupFinder, LedGroups
 from samerack.agent.metrics import Metrics
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.protocol import MemberIdentity
 from samerack.cluster.wire import BrokerRequest
 from samerack.settings.loading import load
 from samerack.traffic.groups import ListedGroup
@@ -168,7 +168,7 @@ def test_what_is_waited_for_is_noted() -> None:
 
 
 def test_a_group_that_is_dropped_ends_no_thread_that_reads_all() -> None:
-    """The lifeline does so five times a second, and its end is that of the whole worker."""
+    """The watchdog socket does so five times a second, and its end is that of the whole worker."""
     led = Found().led
     for group in ("orders", "payments"):
         led.add(group)

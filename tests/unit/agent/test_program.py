@@ -25,7 +25,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.program import only_observing
 from samerack.agent.settings_source import SettingsSource, continues
 from samerack.agent.settings_watch import SettingsWatch
-from samerack.agent.supervisor.line import WorkerStart
+from samerack.agent.supervisor.protocol import WorkerStart
 from samerack.common.errors import AgentError, SettingsError
 from samerack.reporting.evidence import StreamsPlanning
 from samerack.settings.all_settings import Settings

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from samerack.agent import process
 from samerack.agent.supervisor import watchdog
-from samerack.agent.supervisor.line import WorkerStart
+from samerack.agent.supervisor.protocol import WorkerStart
 from samerack.agent.supervisor.watchdog import Processes
 from samerack.cli.commands import COMMANDS
 from samerack.cli.main import app

@@ -139,7 +139,7 @@ def test_an_estimate_that_follows_the_first_post_is_taken_off_the_next() -> None
     assert collected(exact) == {"m1": 700.0}
 
 
-def test_silence_brings_the_estimate_back() -> None:
+def test_heartbeat_age_brings_the_estimate_back() -> None:
     """A client that has stopped posting is not exact any more."""
     exact = reads(member("m1", "c", 0))
     exact.post("g", counters(500), now=110.0)

@@ -23,7 +23,7 @@ from kafka import errors as kafka_errors
 from structlog.testing import capture_logs
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.protocol import MemberIdentity
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.wire import BrokerClient
 from samerack.traffic.describe import committed

@@ -23,7 +23,7 @@ from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.session import Session
 from samerack.agent.policy.requests import RequestKind
-from samerack.agent.supervisor.line import HAND_OVER_SECONDS
+from samerack.agent.supervisor.protocol import HAND_OVER_SECONDS
 from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner
 from tests.simulator import broker, leadership

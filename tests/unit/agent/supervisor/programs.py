@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 
 from samerack.agent.settings_source import SettingsSource
-from samerack.agent.supervisor.line import MemberIdentity, WorkerStart
+from samerack.agent.supervisor.protocol import MemberIdentity, WorkerStart
 from samerack.agent.supervisor.watchdog import Supervisor
 from samerack.settings.loading import load
 

@@ -17,8 +17,7 @@ import yaml
 
 from samerack.agent.assembly import STOP_SECONDS
 from samerack.agent.supervisor import watchdog
-from samerack.agent.supervisor.lifeline import Lifeline
-from samerack.agent.supervisor.line import (
+from samerack.agent.supervisor.protocol import (
     ALIVE,
     HAND_OVER_SECONDS,
     RENEWS,
@@ -32,7 +31,8 @@ from samerack.agent.supervisor.line import (
     encode_settings,
 )
 from samerack.agent.supervisor.watchdog import Supervisor
-from samerack.agent.supervisor.worker import Silence, Worker
+from samerack.agent.supervisor.watchdog_socket import WatchdogSocket
+from samerack.agent.supervisor.worker import HeartbeatAge, Worker
 from samerack.settings.leading import LeadingSettings
 from tests.docs import ROOT
 from tests.unit.agent.supervisor.programs import ProcessesOfATest, source_of_a_test
@@ -93,14 +93,14 @@ class _Endless:
         self.hurried_at: list[float] = []
         self.signals: list[float] = []
         self._supervisor = Supervisor(ProcessesOfATest())
-        silence = Silence(None, now=0.0)
+        heartbeat_age = HeartbeatAge(None, now=0.0)
         self._worker: Any = SimpleNamespace(
             member_ids=SUCCESSOR,
             process=SimpleNamespace(exitcode=None, terminate=lambda: None),
-            listen=(lambda: None) if is_silent else silence.end,
+            listen=(lambda: None) if is_silent else heartbeat_age.reset,
             hurry=lambda: self.hurried_at.append(self.now),
             kill=lambda: None,
-            silence=silence,
+            heartbeat_age=heartbeat_age,
         )
         monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self._sleep))
         monkeypatch.setattr(self._supervisor, "_leave", self._leave)
@@ -160,10 +160,10 @@ def test_a_worker_hurries_when_its_socket_is_shut_down() -> None:
     """Another SIGTERM would mean nothing: a service manager may send the first to both processes."""
     ours, theirs = socket.socketpair()
     worker = Worker.__new__(Worker)
-    worker._line = ours
+    worker._socket = ours
     lost = threading.Event()
     with ours, theirs:
-        lifeline = Lifeline(
+        watchdog_socket = WatchdogSocket(
             theirs,
             settings=lambda: IN_FORCE,
             member_ids=lambda: SUCCESSOR,
@@ -171,18 +171,18 @@ def test_a_worker_hurries_when_its_socket_is_shut_down() -> None:
             auth_status=lambda: "",
             on_lost=lost.set,
         )
-        lifeline.start()
+        watchdog_socket.start()
         for _ in range(2):
             worker.hurry()
         assert lost.wait(LONGEST_SECONDS)
-        lifeline.join()
-        lifeline.send()  # the supervisor still hears which groups it is in
+        watchdog_socket.join()
+        watchdog_socket.send()  # the supervisor still hears which groups it is in
         assert b"samerack-2" in ours.recv(65_536)
 
 
 _PROGRAM = """
 import sys, time
-from samerack.agent.supervisor.line import ALIVE, encode_auth_status
+from samerack.agent.supervisor.protocol import ALIVE, encode_auth_status
 from tests.unit.agent.supervisor.programs import run_until_exit
 
 code, received = int(sys.argv[1]), sys.argv[2:]
@@ -289,7 +289,7 @@ def test_news_are_reported_at_once_and_together() -> None:
     received: str | None = None
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        lifeline = Lifeline(
+        watchdog_socket = WatchdogSocket(
             theirs,
             settings=lambda: IN_FORCE,
             member_ids=lambda: present,
@@ -297,14 +297,14 @@ def test_news_are_reported_at_once_and_together() -> None:
             auth_status=lambda: received,
             on_lost=lambda: None,
         )
-        lifeline.send()
+        watchdog_socket.send()
         assert ours.recv(65_536) == encode_settings(IN_FORCE)
-        lifeline.send()
+        watchdog_socket.send()
         assert ours.recv(4096) == ALIVE
         present, received = frozenset({PLACE}), ""
-        lifeline.send()
+        watchdog_socket.send()
         assert ours.recv(4096) == encode_auth_status("") + encode(ChangedIds(came=present))
-        lifeline.send()
+        watchdog_socket.send()
         assert ours.recv(4096) == ALIVE
 
 
@@ -315,7 +315,7 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        lifeline = Lifeline(
+        watchdog_socket = WatchdogSocket(
             theirs,
             settings=lambda: IN_FORCE,
             member_ids=lambda: present,
@@ -323,10 +323,10 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
             auth_status=lambda: "",
             on_lost=lost.set,
         )
-        lifeline.start()
+        watchdog_socket.start()
         for number in range(2000):
             present = frozenset({MemberIdentity(group="orders" * 20, member_id=f"samerack-{number}")})
-            lifeline.send()
+            watchdog_socket.send()
         assert not lost.wait(0.5)
         ours.settimeout(LONGEST_SECONDS)
         heard, known = b"", frozenset[MemberIdentity]()
@@ -335,10 +335,10 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
             *lines, heard = heard.split(b"\n")
             for change in map(decode, lines):
                 known = change.after(known) if isinstance(change, ChangedIds) else known
-        assert lifeline.is_alive()
+        assert watchdog_socket.is_alive()
         ours.close()
         assert lost.wait(LONGEST_SECONDS)
-        lifeline.join()
+        watchdog_socket.join()
 
 
 def _settings(name: str) -> SettingsInForce:
@@ -375,7 +375,7 @@ def test_settings_go_from_worker_to_worker_and_back_if_they_do_not_work() -> Non
             member_ids=frozenset(),
             auth_status="",
             was_accepted=True,
-            silence=SimpleNamespace(is_first=sent is None),
+            heartbeat_age=SimpleNamespace(is_first=sent is None),
             wait=lambda _: None,
             listen=lambda: supervisor._on_signal(15, None) if code == 0 else None,
             close=lambda: None,

@@ -47,7 +47,7 @@ process.main(process.RunRequest(bootstrap=["127.0.0.1:1"], groups=["orders"]))
 _LOADED = """
 import gc, json, sys
 from samerack.agent import process
-from samerack.agent.supervisor.line import WorkerStart
+from samerack.agent.supervisor.protocol import WorkerStart
 
 request = process.RunRequest(bootstrap=["127.0.0.1:1"], groups=["orders"], assignments=json.loads(sys.argv[1]))
 process.skip_unused_imports()
@@ -97,7 +97,7 @@ process.main(process.RunRequest(bootstrap=["127.0.0.1:1"], groups=["orders"]))
 """
 _SUPERVISOR = """
 import os, pathlib, sys, time
-from samerack.agent.supervisor.line import ALIVE
+from samerack.agent.supervisor.protocol import ALIVE
 from samerack.agent.supervisor.watchdog import Supervisor
 from tests.unit.agent.supervisor.programs import ProcessesOfATest
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from samerack.agent.supervisor.line import (
+from samerack.agent.supervisor.protocol import (
     ALIVE,
     ChangedIds,
     MemberIdentity,
@@ -22,7 +22,7 @@ BEAT_SECONDS: Final = 0.2
 _MAX_HEARD: Final = 4096
 
 
-class Lifeline(threading.Thread):
+class WatchdogSocket(threading.Thread):
     """Sends signs of life while the process is healthy, and stops it properly when the supervisor has ended.
 
     Only a closed socket proves that the supervisor has ended. If a slow or stopped supervisor lets the socket fill up,
@@ -42,9 +42,10 @@ class Lifeline(threading.Thread):
         """Prepare; `start` starts the thread.
 
         No sign of life is sent unless the process makes progress. `auth_status` returns whether brokers accept it, see
-        `agent.supervisor.line`, None while that is not known; `on_lost` is called once, when the supervisor has ended.
+        `agent.supervisor.protocol`, None while that is not known; `on_lost` is called once, when the supervisor has
+        ended.
         """
-        super().__init__(name="lifeline", daemon=True)
+        super().__init__(name="watchdog socket", daemon=True)
         self._end = end
         self._settings = settings
         self._member_ids = member_ids

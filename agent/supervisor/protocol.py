@@ -1,4 +1,4 @@
-"""What worker and supervisor say to each other: at its start, and then line by line over a socket.
+"""What worker and supervisor send each other: at its start, and then line by line over a socket.
 
 An empty line is a sign of life; any other is JSON: the worker's settings, for the process that replaces it; the member
 ids that the worker has got and lost since the last such line, so that another process can leave for it; or a text about
@@ -118,12 +118,12 @@ def decode(line: bytes) -> SettingsInForce | ChangedIds | str | None:
     """
     if not line.strip():
         return None
-    said = json.loads(line)
-    if isinstance(said, str):
-        return said
+    decoded = json.loads(line)
+    if isinstance(decoded, str):
+        return decoded
     try:
-        if (settings := said.get("settings")) is not None:
+        if (settings := decoded.get("settings")) is not None:
             return SettingsInForce(**{**settings, "groups": tuple(settings["groups"])})
-        return ChangedIds(**{name: frozenset(MemberIdentity(**row) for row in rows) for name, rows in said.items()})
+        return ChangedIds(**{name: frozenset(MemberIdentity(**row) for row in rows) for name, rows in decoded.items()})
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(str(error)) from None

@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 from samerack.agent.supervisor import worker
-from samerack.agent.supervisor.worker import Silence
+from samerack.agent.supervisor.worker import HeartbeatAge
 from tests.unit.waiting import LONGEST_SECONDS
 
 _HOG = "while True: pass"
 _SUPERVISOR = """
 import os, sys, time
-from samerack.agent.supervisor.line import ALIVE
+from samerack.agent.supervisor.protocol import ALIVE
 from tests.unit.agent.supervisor.programs import run_until_exit
 
 processor = int(sys.argv[1])
@@ -67,8 +67,8 @@ def _lines(stream: IO[str]) -> queue.Queue[str]:
 
 def test_without_two_measurements_nothing_is_proved() -> None:
     """A supervisor that was late itself took three turns of 0.38 s, measured once, for a second of worker."""
-    measured = Silence(os.getpid(), now=0.0)
-    measured.end()
+    measured = HeartbeatAge(os.getpid(), now=0.0)
+    measured.reset()
     for turn in (1, 2, 3):
         measured.measure(turn * 0.38, expected=0.4)
     assert measured.seconds < 1.0
@@ -96,8 +96,8 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 def _measured(kernel: Kernel, *, ran: float, waited: float) -> float:
     """The silence after ten seconds, in which the process runs and waits for these parts of the time."""
-    measured = Silence(1, now=0.0)
-    measured.end()
+    measured = HeartbeatAge(1, now=0.0)
+    measured.reset()
     for turn in range(1, 101):
         kernel.ran += ran / 10
         kernel.waited += waited / 10
