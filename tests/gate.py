@@ -238,7 +238,7 @@ class Runner:
         Args:
             environment: what programs get beside ours.
             every: also what only `--all` runs.
-            may_be_empty: that no test is run is no failure: arguments such as -k left none.
+            may_be_empty: that no test is run is not a failure: arguments such as -k left none.
         """
         self.table: list[dict[str, Any]] = []  # a row for each step that has ended
         self.failed: list[Failure] = []  # what failed for good

@@ -146,7 +146,7 @@ class GroupReporter:
         self.events.add("back-off", self.group, action="evicts nobody", reason=reason)
 
     def is_left(self, reason: str) -> None:
-        """Report that the agent has left the group on request, which is no failure."""
+        """Report that the agent has left the group on request, which is not a failure."""
         self.trouble, self.refused = reason, False
         self.become(OBSERVING)
 

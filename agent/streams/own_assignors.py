@@ -32,7 +32,7 @@ _MAX_LATE_MS: Final = 60_000
 
 
 class OwnAssignorError(Exception):
-    """A class of the user cannot be loaded, failed, or returned what is no assignment."""
+    """A class of the user cannot be loaded, failed, or returned something other than an assignment."""
 
 
 class OwnAssignor:

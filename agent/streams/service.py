@@ -197,7 +197,7 @@ class StreamsService:
         return NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, planning if self._process.is_ready else starting)
 
     def _call(self, function: str, *arguments: Any, seconds: float) -> tuple[Any, ...]:
-        """Call a function of `streams.worker` and return its answer, which is no refusal; the caller has its turn.
+        """Call a function of `streams.worker` and return its answer, which is not a refusal; the caller has its turn.
 
         Raises:
             NoPlanError: There is no plan.

@@ -191,7 +191,7 @@ def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> Non
         state(1, topics=[{**topic, "name": "a b"}]): "topics: no name of a Kafka topic",
         state(1, topics=[{**topic, "bytes_per_second": [1e12, 0]}]): None,
         **{
-            state(1, topics=[{**topic, "bytes_per_second": [rate, 1]}]): "topics: a rate is none"
+            state(1, topics=[{**topic, "bytes_per_second": [rate, 1]}]): "topics: a rate is out of range"
             for rate in (None, -1, 1e13, 1e300)
         },
         **{

@@ -169,7 +169,7 @@ def _remember(raw: list[Any], read: Any, described: Any) -> ObservedGroup:
 
 
 def _plan_of(group: str, settings: Settings) -> str:
-    """Return how the plan of a group is shown that is no Kafka Streams application."""
+    """Return how the plan of a group is shown that is not a Kafka Streams application."""
     return f"{command('plan', group=group, bootstrap=settings.kafka['bootstrap.servers'])} shows its plan"
 
 

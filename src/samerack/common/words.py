@@ -50,7 +50,7 @@ def rate(count: float | None) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """Format dollars: with cents, and without them from $1000; less than a cent is no price that a person reads."""
+    """Format dollars: with cents, and without them from $1000; less than a cent is not a price that a person reads."""
     if dollars is None:
         return UNKNOWN
     sign, amount = ("-" if dollars < 0 else ""), abs(dollars)

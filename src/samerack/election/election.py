@@ -171,8 +171,8 @@ class Election(LeadershipState, Service):
     def _take_part(self, client: ClusterClient, former: Advertisement | None) -> None:
         """Take part until stopped, or until the election does not need this agent.
 
-        `former` is what a former process of this agent advertises there. A static member's return is no rebalance, so
-        that no election counts what this process advertises instead.
+        `former` is what a former process of this agent advertises there. A static member's return is not a
+        rebalance, so that no election counts what this process advertises instead.
         """
         member = ElectionMember(
             client, settings=self._settings.election, advertisement=self._advertisement, wake=self.wake

@@ -41,7 +41,7 @@ class MemberSnapshot:
 class GroupSnapshot:
     """A snapshot of a group with an assignment in force, with how many partitions each known topic has.
 
-    Members are by instance id, or member id where there is none, so that a static member's restart is no change.
+    Members are by instance id, or member id where there is none, so that a static member's restart is not a change.
     `cooperative`: whether they keep partitions in a rebalance (KIP-429, KIP-848, Kafka Streams).
     """
 

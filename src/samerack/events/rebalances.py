@@ -127,7 +127,7 @@ class Rebalances:
             self._passing |= members
 
     def joined(self, generation: int, at: float, *, plan: LedPlan | None = None, quiet: bool = False) -> None:
-        """Record that the agent has joined; the same generation as before is no rebalance.
+        """Record that the agent has joined; the same generation as before is not a rebalance.
 
         `at` is when it had its assignment. `plan` is its own for the group, if it leads; `quiet`: it only resumed its
         membership, in a group that was stable.

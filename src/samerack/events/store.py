@@ -40,7 +40,7 @@ class StoreError(AgentError):
 
 
 class CorruptError(StoreError):
-    """The file is no valid store of events; `set_aside` renames it, so that a new one can be made."""
+    """The file is not a valid store of events; `set_aside` renames it, so that a new one can be made."""
 
 
 class Store:

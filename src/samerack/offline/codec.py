@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _value(question: Question, key: str, kind: type, default: object, wanted: str) -> Any:
-    """Return the value of a key, or the default where it is absent or null. A bool is no integer here."""
+    """Return the value of a key, or the default where it is absent or null. A bool is not an integer here."""
     value = question.get(key)
     if value is None:
         return default

@@ -398,7 +398,10 @@ def _within_lists(record: Column) -> _Rules:
     yield F.exists(record["members"], lambda one: ~one["client_id"].rlike(_NAME)), f"members: client_id {_NO_NAME}"
     no_topic = F.exists(record["topics"], lambda one: ~one["name"].rlike(rf"\A{_TOPIC}\z"))
     yield no_topic, "topics: no name of a Kafka topic"
-    yield F.exists(record["topics"], lambda one: F.exists(one["bytes_per_second"], _no_rate)), "topics: a rate is none"
+    yield (
+        F.exists(record["topics"], lambda one: F.exists(one["bytes_per_second"], _no_rate)),
+        "topics: a rate is out of range",
+    )
 
 
 def _no_rate(rate: Column) -> Column:

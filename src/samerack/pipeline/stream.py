@@ -215,7 +215,7 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
                 return
             # the running batch is completed; one that starts meanwhile is repeated at the next start
             if asked and (shown > before or not query.status["isTriggerActive"]):
-                SparkSession.active().sparkContext.setLogLevel("OFF")  # an interrupted batch is no failure
+                SparkSession.active().sparkContext.setLogLevel("OFF")  # an interrupted batch is not a failure
                 query.stop()
                 return
             asked = stop.is_set()

@@ -254,7 +254,7 @@ def check_common_brokers(layers: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return a map of settings; an empty one for what is no map, which the model refuses."""
+    """Return a map of settings; an empty one for what is not a map, which the model refuses."""
     return value if isinstance(value, Mapping) else {}
 
 

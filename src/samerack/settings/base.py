@@ -98,7 +98,7 @@ _EXPECTED: Final = "expected HOST:PORT[,HOST:PORT...], e.g. kafka-1:9092,kafka-2
 
 
 def _texts(value: object) -> object:
-    """Return the values of a map as texts, a list with commas; what is no map as it is."""
+    """Return the values of a map as texts, a list with commas; what is not a map as it is."""
     if not isinstance(value, Mapping):
         return value
     texts = {str(key): _as_text(str(key), item) for key, item in value.items()}

@@ -223,7 +223,7 @@ _NAMED_LEVELS: Final = 2
 
 
 def _unknown(loc: Sequence[int | str], said: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a text for each place that says a key which is no setting."""
+    """Return a text for each place that says a key which is not a setting."""
     *above, key = loc
     name = ".".join(map(str, loc))[:_LONGEST_NAME]
     hint = f"no such setting{_nearest(above, str(key))}"

@@ -29,7 +29,7 @@ _MAX_UNSURE: Final = 0.025
 """While more than this share of the reported bytes may be missing in the estimate, the ratio is not used."""
 _MIN_FACTOR: Final = 0.5
 _MAX_FACTOR: Final = 2.0
-"""A factor beyond these is no error of the estimate: a member does not commit, or the statistics are another's."""
+"""A factor beyond these is not an error of the estimate: a member does not commit, or the statistics are another's."""
 
 
 @dataclass(slots=True, kw_only=True)

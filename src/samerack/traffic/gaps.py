@@ -74,7 +74,7 @@ def failed(family: Family, where: str, error: Exception | str) -> Gap:
 
 
 HAND_OVER: Final = "hand-over"
-"""A gap that is no failure, and in a report as long as the window lacks what was read."""
+"""A gap that is not a failure, and in a report as long as the window lacks what was read."""
 
 
 def handed_over(groups: Sequence[str], *, at: float) -> Gap:

@@ -129,7 +129,7 @@ class WeightBook:
 def have_changed(before: Rates, now: Rates) -> bool:
     """Return whether the traffic of some partition has changed against that of another, beyond what is uncertain.
 
-    What all partitions do alike, such as a curve of day and night, is no change: weights are relative.
+    What all partitions do alike, such as a curve of day and night, is not a change: weights are relative.
     """
     both = [(rate, now[partition]) for partition, rate in before.items() if partition in now]
     floor_before = _SMALL * sum(first.value for first, _ in both) / max(1, len(both))
@@ -151,7 +151,7 @@ def have_changed(before: Rates, now: Rates) -> bool:
 def _loads_have_changed(loads: Mapping[str, tuple[int, ...]], now: Rates) -> bool:
     """Return whether partitions have other parts of the group's traffic than by these loads, beyond what is uncertain.
 
-    What all partitions do alike, such as a curve of day and night, is no change.
+    What all partitions do alike, such as a curve of day and night, is not a change.
     """
     if not all(rate.whole for rate in now.values()):
         return False

@@ -217,7 +217,7 @@ OTHER, OTHER_AND_THREE = view_of(t=[partition(2)]), view_of(t=[partition(2), par
         "a topic made anew: at once",
         "fewer partitions: once they have lasted",
         "partitions that stay follow their replicas while others are missing",
-        "a topic absent from the start is no change",
+        "a topic absent from the start is not a change",
     ],
 )
 def test_topics_settle(

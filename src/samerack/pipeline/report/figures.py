@@ -211,7 +211,7 @@ def _about_random() -> Column:
 
 
 def _cause() -> Column:
-    """Return the first cause that holds, the strongest explanation first; empty for a rise that is no loss."""
+    """Return the first cause that holds, the strongest explanation first; empty for a rise that is not a loss."""
 
     def share(name: str, when: str = "") -> Column:
         return F.col(f"{name}{when}") / F.col(f"members{when}")

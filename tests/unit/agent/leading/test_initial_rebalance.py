@@ -231,7 +231,7 @@ def test_it_is_decided_once_nobody_else_can_lead(turns: list[tuple[MemberView, .
 
 
 def test_evictions_end() -> None:
-    """After three, or a refused one, the agent may be a follower; a member that has left meanwhile is no failure."""
+    """After three, or a refused one, the agent may be a follower; a member that has left meanwhile is not a failure."""
     others = [replace(member(f"m{number}"), subscription=None) for number in range(20)]
     many = Attempt(others[0])
     assert [many.turn(*others[:number], AGENT) for number in range(1, 8)] == [True] * 3 + [False] * 4
