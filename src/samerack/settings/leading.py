@@ -163,7 +163,8 @@ class LeadingSettings(BalanceRules):
         default=0,
         ge=0,
         description="Partitions above its fair share that a member may get to reduce cross-rack reads. Ignored where "
-        "co-partitioned topics stay together, and where members are balanced by load, capacities or limits.",
+        "`keep_copartitioned` applies, even to one topic, and where members are balanced by load, capacities or "
+        "limits.",
     )
     deadline_seconds: Seconds = Field(
         default=5.0, description="Maximum time to compute a plan; keep it below the members' session timeout."
