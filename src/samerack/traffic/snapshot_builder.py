@@ -23,8 +23,7 @@ from samerack.common.weights import GroupWeights
 from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading
-from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
-from samerack.traffic.pace import Paces
+from samerack.traffic.lag import Paces, lag_by_key, lag_records, lag_seconds, oldest_by_key
 from samerack.traffic.positions import named
 from samerack.traffic.snapshot import (
     BlindSpot,

@@ -25,7 +25,7 @@ from samerack.protocol.values import from_pairs
 from samerack.settings.leading import LeadingSettings
 from samerack.settings.policy import LagSettings, PolicyRules
 from samerack.traffic.board import Published
-from samerack.traffic.pace import Paces
+from samerack.traffic.lag import Paces
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic, TrafficSnapshot
 
 DAY: Final = 86_400.0
