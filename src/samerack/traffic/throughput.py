@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from samerack.assignors.problem import FloatArray
-from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.collect import Partition
+from samerack.traffic.sizes import AttributedBytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
