@@ -262,10 +262,9 @@ class Commit(NamedTuple):
 
 
 class _Behind(NamedTuple):
-    """A partition that may be behind.
+    """A partition that may be behind: its reader, its last commit, when that was seen, how long after the one before.
 
-    Its reader, its last commit and when that was seen, how long after the one before, and the commits since it is
-    behind.
+    `commits` are those since it is behind.
     """
 
     member: str
@@ -279,20 +278,15 @@ class Paces:
     """The paces of all groups; partitions that keep up by frequent commits cost nothing."""
 
     def __init__(self) -> None:
-        """Start with no group."""
         self._groups: dict[str, tuple[int, dict[Partition, _Behind]]] = {}
         """What is known of each group, with a hash of who reads what."""
 
     def measured(
         self, group: str, partitions: Collection[PartitionTraffic], *, now: float, poll_seconds: float
     ) -> Mapping[str, Pace]:
-        """Return the paces of members that are behind, by member id, after one more poll.
+        """Return the paces of members that are behind, by member id, after one more poll of what they own.
 
-        Args:
-            group: The group's name.
-            partitions: What its members own, at this poll.
-            now: The time of the poll, in monotonic seconds.
-            poll_seconds: The time since the last poll.
+        `now` is its monotonic time, `poll_seconds` the time since the last one.
         """
         readers, before = self._groups.get(group, (0, {}))
         if before and readers != _readers(partitions):  # members read more or less than before, or paused for that
