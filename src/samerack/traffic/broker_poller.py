@@ -29,8 +29,6 @@ from samerack.traffic.throughput import LONGEST_STEP_SECONDS, Production, Rates
 
 _NETWORK_BYTES_PER_SECOND: Final = 1_250_000_000
 """What one host can send or receive (10 Gbit/s): an offset that advances faster was not read."""
-_PROBE_SECONDS: Final = 60.0
-"""How long a leader's answer to which replica serves a rack holds, while the metadata stay the same."""
 _POLICIES_SECONDS: Final = 300.0
 _RECORDS: Final = 1_000
 """Loads are whole numbers, and a partition may get few records a second: records are counted over this time."""
@@ -451,14 +449,7 @@ class BrokerPoller:
         due = collect.due_readers(readers, state.served, state.cluster, now=now)
         found, gaps = collect.probe_serving(self._wire, due, state.cluster, state.logs)
         self.gaps += gaps
-        settled = collect.settle_serving(
-            found,
-            state.served,
-            state.cluster,
-            now=now,
-            rack_aware=self.rack_aware,
-            seconds=_PROBE_SECONDS,
-        )
+        settled = collect.settle_serving(found, state.served, state.cluster, now=now, rack_aware=self.rack_aware)
         state.served = {
             rack: {read: served for read, served in state.served.get(rack, {}).items() if read in partitions}
             for rack, partitions in readers.items()

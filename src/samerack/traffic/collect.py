@@ -256,6 +256,8 @@ FETCH_VERSION: Final = 12
 """Version 13 names topics by id."""
 _PROBED_AT_ONCE: Final = 1_000
 _NO_SESSION: Final = -1
+_SERVED_SECONDS: Final = 60.0
+"""How long a leader's answer to which replica serves a rack holds, while the metadata stay the same."""
 _DOUBT_SECONDS: Final = 2.0
 """An answer that differs from the rule is requested again after this time, then after twice as long, and so on: the
 followers of a new topic serve only once the leader knows how far they are."""
@@ -298,25 +300,19 @@ def due_readers(
     return result
 
 
-def settle_serving(  # noqa: PLR0913 - all that an answer is judged by
-    found: Mapping[Reader, int],
-    known: ServedByRack,
-    cluster: ClusterView,
-    *,
-    now: float,
-    rack_aware: bool,
-    seconds: float,
+def settle_serving(
+    found: Mapping[Reader, int], known: ServedByRack, cluster: ClusterView, *, now: float, rack_aware: bool
 ) -> dict[Reader, Served]:
-    """Return the leaders' answers with their validity: `seconds`, or less where the rule expects another rack."""
+    """Return the leaders' answers with their validity: a minute, or less where the rule expects another rack."""
     result = {}
     shared: dict[tuple[int, PartitionView, float], Served] = {}  # of thousands of readers few differ
     for reader, broker in found.items():
         (topic, number), rack = reader
-        view, last, holds = cluster.topics[topic][number], known.get(rack, {}).get((topic, number)), seconds
+        view, last, holds = cluster.topics[topic][number], known.get(rack, {}).get((topic, number)), _SERVED_SECONDS
         expected = serving_by_rule(cluster, view, rack, rack_aware=rack_aware)
         if expected is not None and cluster.brokers.get(broker) != cluster.brokers.get(expected):
             same = last is not None and (last.broker, last.view) == (broker, view)
-            holds = min(seconds, 2 * last.seconds if last is not None and same else _DOUBT_SECONDS)
+            holds = min(holds, 2 * last.seconds if last is not None and same else _DOUBT_SECONDS)
         one = (broker, view, holds)
         if one not in shared:
             shared[one] = Served(broker=broker, view=view, at=now, seconds=holds)

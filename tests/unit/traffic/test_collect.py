@@ -44,7 +44,7 @@ def test_an_unexpected_answer_is_asked_for_again_soon() -> None:
 
     def updated(broker: int, last: Served | None = None) -> Served:
         known = {"b": {("t", 0): last}} if last is not None else {}
-        return settle_serving({reader: broker}, known, cluster, now=0.0, rack_aware=True, seconds=60.0)[reader]
+        return settle_serving({reader: broker}, known, cluster, now=0.0, rack_aware=True)[reader]
 
     first = updated(1)
     again = updated(1, first)
