@@ -175,12 +175,12 @@ def _more_offsets(
 ) -> dict[Partition, int]:
     questions = _to_leaders(led, partial(_offsets_request, isolation=isolation), abouts=(which,))
     return {
-        key(topic.name, one.partition_index): int(one.offset)
+        key(topic.name, partition.partition_index): int(partition.offset)
         for answer in wire.ask_in_batches(questions)
         if answer.error is None
         for topic in answer.response.topics
-        for one in topic.partitions
-        if not one.error_code
+        for partition in topic.partitions
+        if not partition.error_code
     }
 
 
@@ -348,12 +348,12 @@ def probe_serving(
         leader = answer.question.broker
         gaps += refused(Family.PROBE, f"broker {leader}", answer.response.error_code)
         for topic in answer.response.responses:
-            for one in topic.partitions:
-                if one.error_code:
-                    gaps += refused(Family.PROBE, str(topic.topic), one.error_code)
+            for partition in topic.partitions:
+                if partition.error_code:
+                    gaps += refused(Family.PROBE, str(topic.topic), partition.error_code)
                     continue
-                name, number = str(topic.topic), int(one.partition_index)
-                preferred = int(one.preferred_read_replica)
+                name, number = str(topic.topic), int(partition.partition_index)
+                preferred = int(partition.preferred_read_replica)
                 reader = ((name, number), answer.question.about)
                 found[asked.get(reader, reader)] = preferred if preferred >= 0 else leader
     return found, gaps
