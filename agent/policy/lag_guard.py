@@ -16,12 +16,11 @@ from statistics import median
 from typing import Final, TypeAlias
 
 from samerack.cluster.group import member_key
-from samerack.common.weights import FULL_LOAD, GroupWeights
+from samerack.common.weights import FULL_LOAD, GroupWeights, loads_of
 from samerack.settings.policy import LagRules, LagSettings
 from samerack.traffic.board import Published
 from samerack.traffic.collect import Partition
-from samerack.traffic.pace import behind_seconds
-from samerack.traffic.rates import loads_of
+from samerack.traffic.lag import behind_seconds
 from samerack.traffic.snapshot import GroupTraffic, Pace, PartitionTraffic
 
 _MORE: Final = 1.25

@@ -13,7 +13,7 @@ from samerack.assignors.problem import NO_LIMIT, Int32Array, Int64Array, Problem
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.records import UNKNOWN, MemberState, PlanningState, TopicState
 from samerack.settings.leading import LeadingSettings
-from samerack.traffic.joining import refusal_of
+from samerack.traffic.groups import refusal_of
 from samerack.traffic.shares import mode_of_group
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
 

@@ -27,6 +27,7 @@ from samerack.cluster.wire import BrokerClient
 from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.records import FOLLOWING, LEADING
+from samerack.common.weights import weights_of_rates
 from samerack.planning import planner
 from samerack.planning.curve import CurvePoint, points_of
 from samerack.planning.members import PlanMember, placed
@@ -40,7 +41,6 @@ from samerack.reporting.verify_spread import CURE_OF_COPARTITIONING, cure_of_une
 from samerack.reporting.wanted import MembersWanted
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import price_table
-from samerack.traffic.rates import weights_of_rates
 
 _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "

@@ -15,8 +15,7 @@ from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskTy
 from samerack.assignors.streams.evaluate import missing_standbys, relevant_partitions, spread
 from samerack.assignors.streams.plugin import Request
 from samerack.assignors.streams.registry import ASSIGNORS, Partition, settle, weighed
-from samerack.common.weights import Rows
-from samerack.traffic.rates import weights_of_rates
+from samerack.common.weights import Rows, weights_of_rates
 from samerack.traffic.streams_application import Brokers, LiveApplication
 from samerack.traffic.streams_instances import Unknown
 

@@ -27,10 +27,9 @@ from samerack.assignors.problem import (
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.common.errors import AgentError, one_line
 from samerack.common.records import LEADING, UNKNOWN, GroupState, TopicState
-from samerack.common.weights import Rows
+from samerack.common.weights import LEVELS, Rows, weights_of_rates
 from samerack.settings.leading import LeadingSettings
 from samerack.settings.protocols import protocol_refusal, unsound
-from samerack.traffic.rates import LEVELS, weights_of_rates
 
 STREAMS_CLASSIC: Final = "streams-classic"
 STREAMS_KINDS: Final = frozenset({STREAMS_CLASSIC, "streams"})

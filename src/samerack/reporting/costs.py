@@ -1,9 +1,9 @@
 """Computes the report from a snapshot and prices: which group read how much across racks, from where, and its cost.
 
 Pure: the same snapshot gives the same report. No plan avoids what other racks serve although members fetch with theirs
-(KIP-392). Two things show that: the brokers' answer to a fetch with the member's rack (`traffic.probe`), and the bytes
-that a client itself counted by broker. A serving replica that was only guessed from the brokers' configuration shows
-nothing.
+(KIP-392). Two things show that: the brokers' answer to a fetch with the member's rack (`traffic.collect`), and the
+bytes that a client itself counted by broker. A serving replica that was only guessed from the brokers' configuration
+shows nothing.
 """
 
 from __future__ import annotations

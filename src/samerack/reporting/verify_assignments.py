@@ -20,7 +20,7 @@ from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
-from samerack.traffic.joining import refusal_of
+from samerack.traffic.groups import refusal_of
 from samerack.traffic.snapshot import GroupTraffic
 
 _NEAR_RANDOM: Final = 0.9

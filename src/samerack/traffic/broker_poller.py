@@ -16,22 +16,19 @@ from samerack.cluster.view import NO_LEADER, ClusterView, NoRack
 from samerack.cluster.wire import BrokerClient
 from samerack.common.patterns import selects
 from samerack.settings.all_settings import Settings
-from samerack.traffic import collect, describe, groups, probe
-from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
+from samerack.traffic import collect, describe, groups
+from samerack.traffic.collect import Keys, Offsets, Partition, Served, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.describe import Commits, Listing
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.lag import Timelines
 from samerack.traffic.positions import CommitSpans, Polls, Positions, spans_of
-from samerack.traffic.probe import Served
 from samerack.traffic.sizes import Sizes
 from samerack.traffic.snapshot import Flow, Gap, ObservedGroup, ObservedMember
 from samerack.traffic.throughput import LONGEST_STEP_SECONDS, Production, Rates
 
 _NETWORK_BYTES_PER_SECOND: Final = 1_250_000_000
 """What one host can send or receive (10 Gbit/s): an offset that advances faster was not read."""
-_PROBE_SECONDS: Final = 60.0
-"""How long a leader's answer to which replica serves a rack holds, while the metadata stay the same."""
 _POLICIES_SECONDS: Final = 300.0
 _RECORDS: Final = 1_000
 """Loads are whole numbers, and a partition may get few records a second: records are counted over this time."""
@@ -204,7 +201,11 @@ class BrokerPoller:
     def _guess(self, partition: Partition, rack: str | None) -> int | None:
         """Return the broker that serves a rack by the rule; None where none does, or the partition is unknown."""
         view = self.state.cluster.partition(*partition)
-        return None if view is None else probe.guess(self.state.cluster, view, rack, rack_aware=self.rack_aware)
+        return (
+            None
+            if view is None
+            else collect.serving_by_rule(self.state.cluster, view, rack, rack_aware=self.rack_aware)
+        )
 
     def rack_of(self, broker: int | None) -> str:
         """Return the rack of a broker, "" where unknown."""
@@ -448,17 +449,10 @@ class BrokerPoller:
             for partition, member in one.owners.items():
                 if member.rack.rack is not None and member.rack.fetches_with_rack:
                     readers.setdefault(member.rack.rack, set()).add(partition)
-        due = probe.due(readers, state.served, state.cluster, now=now)
-        found, gaps = probe.probe(self._wire, due, state.cluster, state.logs)
+        due = collect.due_readers(readers, state.served, state.cluster, now=now)
+        found, gaps = collect.probe_serving(self._wire, due, state.cluster, state.logs)
         self.gaps += gaps
-        settled = probe.settle(
-            found,
-            state.served,
-            state.cluster,
-            now=now,
-            rack_aware=self.rack_aware,
-            seconds=_PROBE_SECONDS,
-        )
+        settled = collect.settle_serving(found, state.served, state.cluster, now=now, rack_aware=self.rack_aware)
         state.served = {
             rack: {read: served for read, served in state.served.get(rack, {}).items() if read in partitions}
             for rack, partitions in readers.items()

@@ -11,7 +11,6 @@ from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import BrokerClient
 from samerack.election.leadership_state import NOTHING, LeadershipState, Tenure, Tenures
 from samerack.settings.all_settings import Settings
-from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll
 from samerack.traffic.collect import Partition
@@ -21,6 +20,7 @@ from samerack.traffic.gaps import failed, handed_over
 from samerack.traffic.lag import NO_LAG
 from samerack.traffic.positions import CommitSpans
 from samerack.traffic.replication import ReplicationMeter
+from samerack.traffic.sizes import AttributedBytes, parts_of, with_overhead
 from samerack.traffic.snapshot import Family, Gap, TrafficSnapshot
 from samerack.traffic.snapshot_builder import SnapshotBuilder
 from samerack.traffic.throughput import LONGEST_STEP_SECONDS, ReadRates

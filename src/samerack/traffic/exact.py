@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from samerack.traffic.attribute import PARTITION_BYTES, RESPONSE_BYTES
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
 from samerack.traffic.gaps import failed
 from samerack.traffic.groups import owners_of
+from samerack.traffic.sizes import PARTITION_BYTES, RESPONSE_BYTES
 from samerack.traffic.snapshot import Family, Gap, ObservedGroup, ObservedMember, Volume
 from samerack.traffic.statistics import Counters, Read, StatisticsError, reads
 

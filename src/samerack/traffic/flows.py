@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from samerack.traffic.attribute import AttributedBytes
+from samerack.traffic.sizes import AttributedBytes
 from samerack.traffic.snapshot import Flow, FlowKey, Method, ObservedMember, Volume
 from samerack.traffic.statistics import Read
 

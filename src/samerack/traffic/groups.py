@@ -1,7 +1,7 @@
 """Converts descriptions of every kind of group to one shape: members with racks, topics and owned partitions.
 
 Classic groups, also those of Kafka Streams, carry the consumer protocol's bytes; brokers describe KIP-848 and KIP-1071
-groups in fields of their own.
+groups in fields of their own. And back: an observed group is put to the rule of `cluster.joining`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from samerack.cluster.group import CONSUMER, MemberView, host_of, view_member
+from samerack.cluster.group import CONSUMER, GroupView, MemberView, host_of, view_member
+from samerack.cluster.joining import refusal
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import BrokerRacks, ClusterView
 from samerack.planning import members as plan_members
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.values import MAX_VERSION, TopicPartitions, from_pairs, no_partitions, to_pairs
-from samerack.settings.leading import RackSettings
+from samerack.protocol.values import MAX_VERSION, Subscription, TopicPartitions, from_pairs, no_partitions, to_pairs
+from samerack.settings.leading import LeadingSettings, RackSettings
 from samerack.traffic import streams_members
 from samerack.traffic.collect import KeyOf, Partition, plain_key
 from samerack.traffic.snapshot import GroupKind, ObservedGroup, ObservedMember
@@ -50,6 +51,32 @@ def placed(group: ObservedGroup, racks: BrokerRacks) -> ObservedGroup:
     members = plan_members.placed(group.members, racks)
     same = all(one is other for one, other in zip(group.members, members, strict=True))
     return group if same else replace(group, members=members)
+
+
+def refusal_of(group: ObservedGroup, leading: LeadingSettings) -> str | None:
+    """Return why the agent stays out of a group; empty if it may join, None if the group is not a classic one."""
+    if group.kind != "classic":
+        return None
+    described = GroupView(
+        name=group.group,
+        state=group.state,
+        protocol_type=CONSUMER,
+        protocol=group.assignor,
+        members=tuple(
+            MemberView(
+                id=member.id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscription=Subscription(version=member.version, topics=tuple(member.topics))
+                if member.topics
+                else None,
+                assigned=member.owned,
+            )
+            for member in group.members
+        ),
+    )
+    return refusal(described, leading)
 
 
 def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = NO_HOSTS) -> ObservedGroup:

@@ -9,6 +9,7 @@ I/O, no clock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -36,15 +37,6 @@ class Span:
     partition: Partition
     first: int
     end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """Records of one partition that are not counted, at most."""
-
-    partition: Partition
-    why: Uncounted
-    records: int
 
 
 class Held(NamedTuple):
@@ -92,14 +84,14 @@ class CommitSpans:
 
     Attributes:
         spans: What was read.
-        left: What is not counted.
+        left: Records that are not counted, at most, by reason.
         rewound: Partitions whose offset went back.
         uncommitted: Owned partitions without a commit.
         positions: Where the group is now; None if that was never known.
     """
 
     spans: tuple[Span, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: Mapping[Uncounted, int] = field(default_factory=dict)
     rewound: frozenset[Partition] = frozenset()
     uncommitted: frozenset[Partition] = frozenset()
     positions: Positions | None = None
@@ -196,11 +188,11 @@ def spans_of(polls: Polls) -> CommitSpans:
         if partition in polls.unanswered:
             found.positions[partition] = polls.before[partition]
         else:
-            found.reject(partition, polls.before[partition].held)
+            found.reject(polls.before[partition].held)
     found.decide()
     return CommitSpans(
         spans=tuple(found.spans),
-        left=tuple(found.left),
+        left=found.left,
         rewound=frozenset(found.rewound),
         uncommitted=uncommitted,
         positions=found.positions,
@@ -222,7 +214,7 @@ class _Found:
         self._before = before
         self._steps: list[_Step] = []
         self.spans: list[Span] = []
-        self.left: list[Left] = []
+        self.left: Counter[Uncounted] = Counter()
         self.rewound: list[Partition] = []
         self.positions: dict[Partition, Position] = {}
 
@@ -232,19 +224,19 @@ class _Found:
         if before is None:
             before = self._first(partition, committed)
         elif committed == before.committed or log is None:  # without its end a step has no bound, and waits
-            self.positions[partition] = self._waiting(partition, before)
+            self.positions[partition] = self._waiting(before)
             return
         if before is None or log is None:
             self.positions[partition] = _begin(polls, partition, committed)
             return
         reach = min(committed, log.end)
-        self._leave(partition, Uncounted.BEYOND_END, committed - max(reach, before.committed))
+        self._leave(Uncounted.BEYOND_END, committed - max(reach, before.committed))
         owned = partition in polls.owned or partition in polls.owned_before
         if reach <= before.offset:
-            self.reject(partition, before.held)
+            self.reject(before.held)
             again = log.end < before.offset
             if again:  # another log
-                self._leave(partition, Uncounted.BEGIN_UNKNOWN, reach - log.start)
+                self._leave(Uncounted.BEGIN_UNKNOWN, reach - log.start)
             if reach < before.offset:
                 self.rewound.append(partition)
             counted = reach if owned or again else before.counted
@@ -255,12 +247,12 @@ class _Found:
         # a commit that was beyond the end says not where its reader went on
         why = Uncounted.BEGIN_UNKNOWN if before.committed > before.offset else self._not_read(partition)
         if why is not None:
-            self.reject(partition, before.held)
-            self._leave(partition, why, reach - first)
+            self.reject(before.held)
+            self._leave(why, reach - first)
             return
-        first = self._skip(partition, first, min(log.start, reach), Uncounted.DELETED)
+        first = self._skip(first, min(log.start, reach), Uncounted.DELETED)
         if not owned:
-            first = self._skip(partition, first, min(before.counted, reach), Uncounted.SEVERAL_POSITIONS)
+            first = self._skip(first, min(before.counted, reach), Uncounted.SEVERAL_POSITIONS)
         if reach > first:
             grown = max(0, log.end - before.end) if before.end is not None else 0
             seconds = polls.at - before.at
@@ -268,7 +260,7 @@ class _Found:
                 _Step(partition=partition, before=before, first=first, end=reach, grown=grown, seconds=seconds)
             )
         else:
-            self.reject(partition, before.held)
+            self.reject(before.held)
 
     def decide(self) -> None:
         """Believe the steps, hold them, or reject them."""
@@ -276,24 +268,24 @@ class _Found:
         for step in self._steps:
             partition, held, position = step.partition, step.before.held, self.positions[step.partition]
             if held is not None and not held.is_like(step):
-                self.reject(partition, held)
+                self.reject(held)
                 held = None
             first, steps, seconds = step.first, 1, step.seconds
             if held is not None:
                 first, steps, seconds = held.first, held.steps + 1, held.seconds + step.seconds
             held = Held(first=first, end=step.end, steps=steps, seconds=seconds)
             if partition in too_fast:
-                self.reject(partition, held)
+                self.reject(held)
             elif steps >= _ALIKE_STEPS or step.natural:
                 self.spans.append(Span(partition=partition, first=first, end=step.end))
                 self.positions[partition] = position._replace(step=step.records)
             else:
                 self.positions[partition] = position._replace(held=held)
 
-    def reject(self, partition: Partition, held: Held | None) -> None:
+    def reject(self, held: Held | None) -> None:
         """Name steps that were held, and are not confirmed."""
         if held is not None:
-            self._leave(partition, Uncounted.MOVED, held.end - held.first)
+            self._leave(Uncounted.MOVED, held.end - held.first)
 
     def _first(self, partition: Partition, committed: int) -> Position | None:
         """Return where a partition without a commit was, if its owner had an empty log; else name what is unknown."""
@@ -302,27 +294,27 @@ class _Found:
             return Position(committed=log.end, offset=log.end, counted=log.end, at=self._polls.at, end=log.end)
         if (known := log or now) is not None:
             end = min(committed, now.end) if now is not None else committed
-            self._leave(partition, Uncounted.BEGIN_UNKNOWN, end - known.start)
+            self._leave(Uncounted.BEGIN_UNKNOWN, end - known.start)
         return None
 
-    def _waiting(self, partition: Partition, before: Position) -> Position:
+    def _waiting(self, before: Position) -> Position:
         held = before.held
         if held is None or self._polls.at - before.at <= max(_HELD_SECONDS, _NATURAL_STEPS * held.seconds):
             return before
-        self.reject(partition, held)
+        self.reject(held)
         return before._replace(held=None)
 
     def _at(self, before: Position, committed: int, reach: int, end: int) -> Position:
         counted = max(before.counted, reach)
         return Position(committed, reach, counted, at=self._polls.at, end=end, step=before.step)
 
-    def _leave(self, partition: Partition, why: Uncounted, records: int) -> None:
+    def _leave(self, why: Uncounted, records: int) -> None:
         if records > 0:
-            self.left.append(Left(partition=partition, why=why, records=records))
+            self.left[why] += records
 
-    def _skip(self, partition: Partition, first: int, to: int, why: Uncounted) -> int:
+    def _skip(self, first: int, to: int, why: Uncounted) -> int:
         """Leave out what lies below an offset, and return where the rest begins."""
-        self._leave(partition, why, to - first)
+        self._leave(why, to - first)
         return max(first, to)
 
     def _not_read(self, partition: Partition) -> Uncounted | None:
@@ -352,11 +344,3 @@ class _Found:
 
     def _record_bytes(self, partition: Partition) -> float:
         return max(_MIN_RECORD_BYTES, self._polls.record_bytes(partition))
-
-
-def named(left: Iterable[Left]) -> dict[Uncounted, int]:
-    """Return the records that are not counted, by reason."""
-    sums: dict[Uncounted, int] = {}
-    for one in left:
-        sums[one.why] = sums.get(one.why, 0) + one.records
-    return sums

@@ -251,8 +251,6 @@ class ObservedGroup:
     """One group of any kind as brokers describe it.
 
     Attributes:
-        group: Its name.
-        kind: Its protocol.
         state: As the brokers name it (Stable, Empty ...).
         assignor: Protocol or assignor name that the group uses, "" where there is none.
         members: Its members without the agent itself.
@@ -347,9 +345,8 @@ class Gap:
 
     Attributes:
         what: What was requested: a `Family`, `events` or `publishing`; or `hand-over`.
-        refused: True for a missing permission, False for another failure.
         where: Broker, topic or group it concerns; "" for all.
-        reason: The broker's error name or the failure as text.
+        refused: Whether a permission is missing.
         consequence: What the figures lack, and the cure.
     """
 

@@ -23,9 +23,7 @@ from samerack.common.weights import GroupWeights
 from samerack.settings.all_settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading
-from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
-from samerack.traffic.pace import Paces
-from samerack.traffic.positions import named
+from samerack.traffic.lag import Paces, lag_by_key, lag_records, lag_seconds, oldest_by_key
 from samerack.traffic.snapshot import (
     BlindSpot,
     GroupTraffic,
@@ -195,7 +193,7 @@ class SnapshotBuilder:
         partitions = self._partitions(reading, poller, now=now)
         solved = self._solve(group, state.cluster, rack_aware=poller.rack_aware)
         racks = {member.id: member.rack.rack for member in group.members}
-        self._left.setdefault(name, Counter()).update(named(reading.spans.left) if counts else {})
+        self._left.setdefault(name, Counter()).update(reading.spans.left if counts else {})
         flows = reading.flows if reading.answered else ()
         read = sum(flow.volume.wire_bytes for flow in flows)
         is_measured = reading.answered and window_seconds > 0 and state.curves

@@ -35,7 +35,7 @@ _UNASSIGNED: Final = -1
 
 
 class StatisticsError(Exception):
-    """What a client reports is not a consumer's statistics; the message says what is wrong and what is expected."""
+    """A client does not report a consumer's statistics; the message says what is wrong and what is expected."""
 
 
 class MeasuredElsewhereError(StatisticsError):
@@ -213,27 +213,23 @@ _COORDINATORS_FROM: Final = 2**30
 """Java numbers a coordinator's connection 2^31 - 1 - id."""
 
 
-class ScrapeError(StatisticsError):
-    """The endpoint does not answer, or not with a client's metrics."""
-
-
 def scrape(url: str) -> str:
     """Return the text at an http or https address of a client nearby: requested without any proxy or redirect.
 
     Raises:
-        ScrapeError: It does not answer, or with another status than 200, or with more than 8 MiB.
+        StatisticsError: It does not answer, or with another status than 200, or with more than 8 MiB.
     """
     if not url.startswith(("http://", "https://")):
-        raise ScrapeError(f"{url}: only http and https addresses are read")
+        raise StatisticsError(f"{url}: only http and https addresses are read")
     address = urlsplit(url)
     path = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
     try:
         answer = ask(f"{address.scheme}://{address.netloc}", path, seconds=_PAGE_SECONDS, max_bytes=_MAX_PAGE_BYTES)
     except NoAnswerError as error:
-        raise ScrapeError(str(error)) from None
+        raise StatisticsError(str(error)) from None
     if answer.status != HTTPStatus.OK:
         what = "a redirect, which is not followed" if answer.status // 100 == _REDIRECTS else "no page of metrics"
-        raise ScrapeError(f"{url}: answers {answer.status}: {what}; give the address of the page itself")
+        raise StatisticsError(f"{url}: answers {answer.status}: {what}; give the address of the page itself")
     return answer.body.decode("utf-8", "replace")
 
 
@@ -241,7 +237,7 @@ def received_by_client(text: str) -> dict[str, dict[int, int]]:
     """Return wire bytes by client id and broker from Prometheus' text format, however the exporter spells the name.
 
     Raises:
-        ScrapeError: It is not that format, or has no such metric.
+        StatisticsError: It is not that format, or has no such metric.
     """
     found: dict[str, dict[int, int]] = {}
     try:
@@ -257,9 +253,11 @@ def received_by_client(text: str) -> dict[str, dict[int, int]]:
                 brokers = found.setdefault(client, {})
                 brokers[int(node[1])] = brokers.get(int(node[1]), 0) + int(sample.value)
     except (ValueError, KeyError, IndexError) as error:
-        raise ScrapeError(f"not the text format of Prometheus: {error}") from None
+        raise StatisticsError(f"not the text format of Prometheus: {error}") from None
     if not found:
-        raise ScrapeError("no incoming-byte-total with client_id and node_id; let consumer-node-metrics be exported")
+        raise StatisticsError(
+            "no incoming-byte-total with client_id and node_id; let consumer-node-metrics be exported"
+        )
     return found
 
 
@@ -275,13 +273,13 @@ def counters_at(endpoint: ClientEndpoint) -> Counters:
     """Return what the metrics endpoint of a Java client shows: bytes by node only.
 
     Raises:
-        ScrapeError: It does not answer, or does not show this client.
+        StatisticsError: It does not answer, or does not show this client.
     """
     clients = received_by_client(scrape(endpoint.url))
     client = pick(clients, endpoint.client_id)
     if client is None:
         known = ", ".join(sorted(clients))
-        raise ScrapeError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")
+        raise StatisticsError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")
     return Counters(
         client=client, client_id=client, age_seconds=None, received=clients[client], served_by=None, messages=None
     )

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from samerack.assignors.problem import FloatArray
-from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.collect import Partition
+from samerack.traffic.sizes import AttributedBytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -88,12 +88,9 @@ class Production:
         return np.zeros((0, 0), dtype=np.float32)
 
     def polled(self, partitions: Iterable[Partition], appended: Iterable[float], seconds: float) -> None:
-        """Add what was appended in the time since the last poll; other partitions are forgotten.
+        """Add the bytes appended to each of these partitions since the last poll, which had them; forget all others.
 
-        Args:
-            partitions: Those that were polled before, too.
-            appended: Bytes for each of them.
-            seconds: The time between the two polls; not positive where it is not known.
+        `seconds` is the time between the two polls; not positive where it is not known.
         """
         polled = tuple(partitions)
         if not 0 < seconds <= LONGEST_STEP_SECONDS:

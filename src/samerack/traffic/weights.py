@@ -13,9 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from samerack.common.weights import GroupWeights
+from samerack.common.weights import GroupWeights, level_of, loads_of, phase_of, weights_of_levels
 from samerack.traffic.collect import Partition
-from samerack.traffic.rates import level_of, loads_of, phase_of, weights_of_levels
 from samerack.traffic.throughput import Rate, Rates
 
 _SURE: Final = 0.1

@@ -13,6 +13,7 @@ from samerack.assignors.evaluate import known_crossing, row_of
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, PartitionView
 from samerack.common.records import GroupState, encode
+from samerack.common.weights import weights_of_rates
 from samerack.pipeline.problem import crossing, group_of, led_plan, led_weights
 from samerack.pipeline.report.chapters import ShareFacts
 from samerack.pipeline.whatif_group import LEAD, Questions, outcomes
@@ -20,7 +21,6 @@ from samerack.planning.planner import make_plan
 from samerack.planning.problem import problem_of
 from samerack.protocol.values import from_pairs
 from samerack.settings.leading import LeadingSettings, MemberRule
-from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.shares import as_last_seen, mode_of_group
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic
 from tests import effort

@@ -96,7 +96,7 @@ class History:
             )
             positions = dict(found.positions or {})
             self.counted += sum(span.end - span.first for span in found.spans)
-            self.named += sum(one.records for one in found.left)
+            self.named += sum(found.left.values())
             held = positions[PARTITION].held if PARTITION in positions else None
             self.waits = held.end - held.first if held is not None else 0
             log_before, owned_before = log, owned

@@ -21,7 +21,7 @@ from samerack.traffic.broker_poller import BrokerPoller, GroupReading
 from samerack.traffic.collect import Keys, Offsets, Partition, local_starts, plain_key
 from samerack.traffic.describe import Commits, committed, listed
 from samerack.traffic.groups import ListedGroup
-from samerack.traffic.positions import CommitSpans, Position, Positions, named
+from samerack.traffic.positions import CommitSpans, Position, Positions
 from samerack.traffic.snapshot import Uncounted
 from tests.unit.agent.values import partition, view_of
 from tests.unit.cluster.scripted_wire import ScriptedBrokerClient, offsets_response
@@ -147,7 +147,7 @@ def test_members_on_clients_of_two_kinds(same: bool, counts: bool) -> None:  # n
     poller._find_spans({"g": one}, {}, now=5.0)
     found = one.spans
     assert [span.partition[1] for span in found.spans] == ([0, 1] if counts else [0])
-    assert named(found.left) == ({} if counts else {Uncounted.MOVED: 10})
+    assert found.left == ({} if counts else {Uncounted.MOVED: 10})
 
 
 def test_where_a_disk_begins_is_asked_of_tiered_topics() -> None:

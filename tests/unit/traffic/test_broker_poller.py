@@ -14,12 +14,11 @@ from samerack.common.weights import GroupWeights
 from samerack.settings.all_settings import Settings
 from samerack.traffic import collect, describe, groups
 from samerack.traffic.broker_poller import BrokerPoller, GroupReading, Poll, Unread
-from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.collect import Offsets, Partition, Served
 from samerack.traffic.curve import LogExtent, begin
 from samerack.traffic.describe import Commits, Descriptions, Listing
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.positions import CommitSpans, Held, Position, Positions
-from samerack.traffic.probe import Served
 from samerack.traffic.snapshot import Gap, ObservedGroup
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of

@@ -21,7 +21,7 @@ from samerack.traffic.describe import Commits
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.flows import Tally
 from samerack.traffic.groups import owners_of
-from samerack.traffic.positions import Left, Polls, spans_of
+from samerack.traffic.positions import Polls, spans_of
 from samerack.traffic.snapshot import Gap, TrafficSnapshot, Uncounted
 from samerack.traffic.throughput import LONGEST_STEP_SECONDS, Rate
 from samerack.traffic.weights import WeightBook
@@ -231,7 +231,7 @@ def test_what_is_in_doubt_for_long_does_not_become_nothing() -> None:
 def test_what_another_agent_left_out_is_not_named_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has named it: of two agents each counted the records of the other's time as not counted, too."""
     agent = Agent()
-    poll, left = agent.poller.poll, (Left(partition=("t", 0), why=Uncounted.MOVED, records=7),)
+    poll, left = agent.poller.poll, {Uncounted.MOVED: 7}
 
     def leaving(*, now: float, rack_aware: bool) -> Poll:
         seen = poll(now=now, rack_aware=rack_aware)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.flows import Calibration, Tally, Window, count
+from samerack.traffic.sizes import AttributedBytes
 from samerack.traffic.snapshot import Flow, FlowKey, ObservedMember, Volume
 from samerack.traffic.statistics import Read
 from tests.unit.traffic.test_exact import member

@@ -8,7 +8,7 @@ import pytest
 
 from samerack.cluster.wire import BrokerClient
 from samerack.settings.all_settings import Settings
-from samerack.traffic import collect, probe
+from samerack.traffic import collect
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Offsets, Partition
@@ -41,7 +41,7 @@ class Written:
         monkeypatch.setattr(collect, "local_starts", lambda *_: {})
         monkeypatch.setattr(collect, "policies", lambda *_: ({}, []))
         monkeypatch.setattr(collect, "stable_offsets", lambda *_: {})
-        monkeypatch.setattr(probe, "probe", lambda *_: ({}, []))
+        monkeypatch.setattr(collect, "probe_serving", lambda *_: ({}, []))
 
     def _groups(self) -> Poll:
         found = {}

@@ -17,12 +17,11 @@ from samerack.settings.loading import load
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, CycleState, GroupReading
-from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.collect import Offsets, Partition, Served
 from samerack.traffic.curve import LogExtent, begin
 from samerack.traffic.describe import Commits
 from samerack.traffic.metrics import SeriesLimits, TrafficCollector
 from samerack.traffic.positions import CommitSpans
-from samerack.traffic.probe import Served
 from samerack.traffic.snapshot import BlindSpot, Flow, FlowKey, GroupTraffic, LowerBound, TrafficSnapshot, Volume
 from samerack.traffic.snapshot_builder import SnapshotBuilder
 from samerack.traffic.streams_members import StreamsClient

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.common.weights import GroupWeights
-from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.collect import Partition
+from samerack.traffic.sizes import AttributedBytes
 from samerack.traffic.throughput import BLOCK_SECONDS, BLOCKS, STUDENT, Production, Rate, ReadRates
 from samerack.traffic.weights import WeightBook, have_changed
 from tests import effort

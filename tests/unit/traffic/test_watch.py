@@ -17,7 +17,7 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.gaps import HAND_OVER, failed, handed_over
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.snapshot import Family, TrafficSnapshot
-from samerack.traffic.statistics import Counters, MeasuredElsewhereError, ScrapeError
+from samerack.traffic.statistics import Counters, MeasuredElsewhereError, StatisticsError
 from samerack.traffic.watch import TrafficWatch
 
 
@@ -172,7 +172,7 @@ def test_pods_that_do_not_answer_are_waited_for_together(monkeypatch: pytest.Mon
 
     def black_hole(endpoint: ClientEndpoint) -> Counters:
         waiting.wait()
-        raise ScrapeError(f"{endpoint.url}: no answer within 2 s")
+        raise StatisticsError(f"{endpoint.url}: no answer within 2 s")
 
     monkeypatch.setattr(watch_module, "counters_at", black_hole)
     monkeypatch.setattr(watch._cycle, "turn", lambda *, elsewhere, **_: TrafficSnapshot(gaps=elsewhere))

@@ -30,7 +30,7 @@ from samerack.traffic.snapshot import (
 from samerack.traffic.statistics import (
     MAX_BYTES,
     MeasuredElsewhereError,
-    ScrapeError,
+    StatisticsError,
     parse,
     pick,
     received_by_client,
@@ -115,7 +115,7 @@ def test_javas_bytes_are_read_by_node() -> None:
     assert pick({"c1": 0, "c2": 0}, "c2") == "c2"
     assert pick({"c1": 0, "c2": 0}, "") is None
     assert pick({"c1": 0}, "") == "c1"
-    with pytest.raises(ScrapeError, match="incoming-byte-total"):
+    with pytest.raises(StatisticsError, match="incoming-byte-total"):
         received_by_client("up 1\n")
 
 
@@ -162,13 +162,13 @@ def test_pages_are_scraped_directly(status: int, monkeypatch: pytest.MonkeyPatch
         if status == 200:
             assert scrape(url) == JAVA
         else:
-            with pytest.raises(ScrapeError, match=f"answers {status}"):
+            with pytest.raises(StatisticsError, match=f"answers {status}"):
                 scrape(url)
         thread.join()
     assert asked == ["/metrics?all=1"]
-    with pytest.raises(ScrapeError, match="127"):
+    with pytest.raises(StatisticsError, match="127"):
         scrape(url)
-    with pytest.raises(ScrapeError, match="only http"):
+    with pytest.raises(StatisticsError, match="only http"):
         scrape("file:///etc/hosts")
 
 

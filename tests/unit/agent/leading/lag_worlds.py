@@ -18,15 +18,14 @@ from samerack.agent.policy.lag_guard import LagGuard
 from samerack.assignors.problem import NOBODY, BoolArray, FloatArray, Int32Array
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
-from samerack.common.weights import FULL_LOAD, GroupWeights
+from samerack.common.weights import FULL_LOAD, GroupWeights, loads_of, weights_of_rates
 from samerack.planning.planner import Plan, make_plan
 from samerack.planning.problem import mode_of, problem_of
 from samerack.protocol.values import from_pairs
 from samerack.settings.leading import LeadingSettings
 from samerack.settings.policy import LagSettings, PolicyRules
 from samerack.traffic.board import Published
-from samerack.traffic.pace import Paces
-from samerack.traffic.rates import loads_of, weights_of_rates
+from samerack.traffic.lag import Paces
 from samerack.traffic.snapshot import GroupTraffic, ObservedMember, PartitionTraffic, TrafficSnapshot
 
 DAY: Final = 86_400.0

@@ -14,13 +14,13 @@ from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.common.errors import SettingsError
 from samerack.common.money import shipped
+from samerack.common.weights import weights_of_rates
 from samerack.planning import planner
 from samerack.planning.curve import points_of
 from samerack.planning.problem import Mode
 from samerack.reporting.baseline import curve_of
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.snapshot import Shares
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.leading.policies import Decisions, condition

@@ -16,11 +16,10 @@ from samerack.agent.policy.measured import Measured
 from samerack.agent.policy.reasons import why_cheaper
 from samerack.cluster.group import GroupView
 from samerack.cluster.view import SettledCluster
-from samerack.common.weights import GroupWeights
+from samerack.common.weights import GroupWeights, weights_of_rates
 from samerack.events import EventLog
 from samerack.protocol.values import from_pairs
 from samerack.traffic.collect import Partition
-from samerack.traffic.rates import weights_of_rates
 from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.bench import FAR, NEAR, VIEW, Bench
 from tests.unit.agent.leading.policies import MIDNIGHT

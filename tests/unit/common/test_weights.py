@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.common.weights import LEVELS, level_of, phase_of, weights_of, weights_of_rates
 from samerack.planning.problem import fit_weights
-from samerack.traffic.rates import LEVELS, level_of, phase_of, weights_of, weights_of_rates
 
 RATES = st.floats(1, 1e9)
 
