@@ -22,11 +22,12 @@ from starlette.routing import Route
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.streams.context import NoPlanError
 from samerack.agent.streams.service import StreamsService
-from samerack.agent.web.guard import JSON, BodyReader, RequestError, refusal, refused_change
+from samerack.agent.web.server import JSON, BodyReader, RequestError, refusal, refused_change
 from samerack.events import MAX_ASKED, Kind
 from samerack.events.event import EVENT_LIST, EventList
-from samerack.reporting import findings, group_lag, host_racks, report
-from samerack.reporting.report_service import ReportService, history_to_json
+from samerack.reporting import group_lag, report
+from samerack.reporting.evidence import findings_to_json
+from samerack.reporting.report_service import ReportService, history_to_json, host_racks, host_racks_to_json
 from samerack.traffic.snapshot import ObservedMember
 from samerack.traffic.statistics import MAX_BYTES, MeasuredElsewhereError, StatisticsError
 
@@ -67,7 +68,7 @@ def routes(
         return Response(report.to_json(reports.report()), media_type=JSON)
 
     def verdict(_: Request) -> Response:
-        return Response(findings.to_json(reports.verdict()), media_type=JSON)
+        return Response(findings_to_json(reports.verdict()), media_type=JSON)
 
     def events(request: Request) -> Response:
         asked = request.query_params
@@ -86,8 +87,8 @@ def routes(
     def racks(request: Request) -> Response:
         group = reports.board.group(request.query_params.get("group", ""))
         members = group.members if group is not None else ()
-        known = host_racks.host_racks(reports.bootstrap, ((one.client_host, one.rack) for one in members))
-        return Response(host_racks.to_json(known), media_type=JSON)
+        known = host_racks(reports.bootstrap, ((one.client_host, one.rack) for one in members))
+        return Response(host_racks_to_json(known), media_type=JSON)
 
     def lag(request: Request) -> Response:
         name = request.query_params.get("group", "")

@@ -2,7 +2,7 @@
 
 `POST /v1/requests` asks the agent to leave a group, to pause in it, or to resume; `POST /v1/takeover` to take over as
 its leader. `GET` returns what is in force, or the progress. POST accepts only programs on this machine
-(`agent.web.guard`) that send the content type of JSON, which a page of another origin may not send without a preflight
+(`agent.web.server`) that send the content type of JSON, which a page of another origin may not send without a preflight
 request.
 """
 
@@ -21,7 +21,7 @@ from starlette.routing import Route
 from samerack.agent.leading import group_requests, progress
 from samerack.agent.leading.progress import TakeoverOutcome
 from samerack.agent.policy.requests import ASKED, MAX_SECONDS, MAX_TEXT, RequestKind
-from samerack.agent.web.guard import JSON, BodyReader, RequestError, refusal, refused_change
+from samerack.agent.web.server import JSON, BodyReader, RequestError, refusal, refused_change
 from samerack.common.words import nearest, plain
 
 if TYPE_CHECKING:

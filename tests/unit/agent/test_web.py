@@ -20,8 +20,7 @@ from starlette.routing import Route
 
 from samerack.agent.metrics import Metrics
 from samerack.agent.web import api, requests
-from samerack.agent.web.guard import KnownHosts, refused_change
-from samerack.agent.web.server import CONTENT_TYPE, WebServer, application
+from samerack.agent.web.server import CONTENT_TYPE, KnownHosts, WebServer, application, refused_change
 from samerack.common.errors import AgentError
 from tests.unit.agent.serving import ask, post, served
 from tests.unit.waiting import LONGEST_SECONDS

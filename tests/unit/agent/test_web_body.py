@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 from samerack.agent.web import api as web_api
 from samerack.agent.web import requests as web_requests
 from samerack.agent.web import server as web
-from samerack.agent.web.guard import BodyReader, RequestError
+from samerack.agent.web.server import BodyReader, RequestError
 from samerack.traffic.snapshot import ObservedMember
 from tests.unit.agent.serving import running, served
 from tests.unit.agent.test_web_requests import Leader
