@@ -2,8 +2,8 @@
 
 What the best balanced plan reads across racks has up to three causes: members unevenly spread, members that read
 leaders only, and racks without a replica. Each has its part of the share, so that no part is reported twice. In
-`range` groups, topics that stay together are one more. Rack names of members and brokers may not match: other case, zone
-names against zone ids, or unknown names.
+`range` groups, topics that stay together are one more. Rack names of members and brokers may not match: other case,
+zone names against zone ids, or unknown names.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import Problem
-from samerack.cli import lead, plan
+from samerack.cli import plan, requests
 from samerack.cli.cost import groups_table
 from samerack.cli.live_plan import PlanFigures, per_member, unknown_racks
 from samerack.cluster.broker_configs import CLASS, LINE, ServerAssignors, from_values
@@ -256,7 +256,7 @@ def test_the_policy_decides_nothing_by_an_unknown_share() -> None:
 def test_a_takeover_of_unknown_gain_says_so_and_how_to_know_it() -> None:
     """`lead --dry-run` prints unknown with the cure, and the refusal is not `0.0% would be`."""
     unknown = replace(GAIN, cross_rack_now=None, cross_rack_then=None, share_now=None, share_then=None)
-    words = lead.gain_words(replace(unknown, saved_bytes_per_second=None, saved_dollars_per_day=None))
+    words = requests.gain_words(replace(unknown, saved_bytes_per_second=None, saved_dollars_per_day=None))
     assert "read across racks: unknown now, unknown under the agent" in words
     assert "racks.client_ids" in words
     assert "%" not in words
