@@ -22,10 +22,9 @@ from samerack.events import Event, EventLog, Kind
 from samerack.events.history import HistoryPoint, TrafficHistory
 from samerack.planning.curve import CurvePoint
 from samerack.reporting import costs, verify
-from samerack.reporting.baseline import curve_of, own_share, seen_share, server_share
+from samerack.reporting.baseline import curve_of, own_share, seen_share, server_share, with_servers
 from samerack.reporting.evidence import Evidence, Findings, MeasuredBy, StreamsPlanning
 from samerack.reporting.report import Report
-from samerack.reporting.server_assignment import with_servers
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.snapshot import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot

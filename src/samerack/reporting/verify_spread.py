@@ -22,7 +22,6 @@ from samerack.common import words
 from samerack.common.records import LEADING
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import share_with_every_replica, together_and_apart
-from samerack.reporting.costs import MIN_SHARE
 from samerack.reporting.evidence import (
     Code,
     Evidence,
@@ -34,7 +33,7 @@ from samerack.reporting.evidence import (
     priced,
     replicas_in,
 )
-from samerack.reporting.report import GroupCost
+from samerack.reporting.report import MIN_SHARE, GroupCost
 from samerack.settings.cures import command
 from samerack.settings.leading import RackSettings
 from samerack.traffic.shares import mode_of_group

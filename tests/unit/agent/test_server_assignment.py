@@ -25,9 +25,8 @@ from samerack.planning import planner
 from samerack.planning.curve import points_of
 from samerack.planning.problem import Mode
 from samerack.reporting import costs
-from samerack.reporting.baseline import curve_of, server_share
+from samerack.reporting.baseline import curve_of, server_assignment, server_share, with_servers
 from samerack.reporting.report import ServerAssignment, from_json, to_json
-from samerack.reporting.server_assignment import server_assignment, with_servers
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
 from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.policies import RULES

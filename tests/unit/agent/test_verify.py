@@ -16,9 +16,8 @@ from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
 from samerack.reporting import costs
-from samerack.reporting.baseline import counted_apart, server_share, share_with_every_replica
+from samerack.reporting.baseline import counted_apart, server_share, share_with_every_replica, with_servers
 from samerack.reporting.evidence import Code, Evidence, Finding, Findings, StreamsPlanning, findings_from_json
-from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_spread import rack_names, rack_warnings
 from samerack.settings.leading import LeadingSettings, RackSettings
