@@ -111,7 +111,7 @@ class ClusterAgent:
 
     def member_ids(self) -> frozenset[MemberIdentity]:
         """Return every member id of the agent in the groups that it leads or is to lead."""
-        return frozenset(one for leader in self.parts.led.values() for one in leader.member_ids())
+        return frozenset(member_id for leader in self.parts.led.values() for member_id in leader.member_ids())
 
     def makes_progress(self) -> bool:
         """Return whether every thread runs that was not asked to end, and no group waits for an overdue plan."""

@@ -157,4 +157,6 @@ def gauges(rows: Iterable[tuple[str, str, str]], label: str, statuses: Mapping[s
 
 
 def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus]) -> Metric:
-    return gauge(name, text, ["group", label], (([one.group, str(getattr(one, label))], 1) for one in statuses))
+    return gauge(
+        name, text, ["group", label], (([status.group, str(getattr(status, label))], 1) for status in statuses)
+    )

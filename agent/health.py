@@ -33,7 +33,7 @@ class Health:
         """Return the parts whose thread has ended."""
         writer = self._parts.writer
         services = (*self._services, *([] if writer is None else [writer]))
-        ended = [one.name for one in services if not one.is_alive()]
+        ended = [service.name for service in services if not service.is_alive()]
         ended += [one.name for one in self._parts.led.values() if not one.is_alive()]
         return dict.fromkeys(ended, "its thread has ended")
 

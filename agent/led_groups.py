@@ -250,7 +250,7 @@ class GroupFinder(Service):
         """List the groups in a state, all if it is empty; return whether all brokers have answered without an error."""
         asked_at = time.monotonic()
         answers = self._wire.ask(
-            [BrokerRequest(broker=one, request=list_groups(state)) for one in brokers], answer_seconds
+            [BrokerRequest(broker=broker, request=list_groups(state)) for broker in brokers], answer_seconds
         )
         now = time.monotonic()
         found, answered, _ = matching(answers, self._settings.groups)

@@ -48,7 +48,7 @@ class _Speakable(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the record contains no bytes of a connection, and no request of SASL."""
         values = record.args.values() if isinstance(record.args, dict) else record.args or ()
-        return record.name != _BYTES and not any(type(one).__name__.startswith(_SASL) for one in values)
+        return record.name != _BYTES and not any(type(value).__name__.startswith(_SASL) for value in values)
 
 
 class _Masked:

@@ -155,15 +155,15 @@ def metrics_data(families: Iterable[Metric], *, began_ns: int, now_ns: int) -> s
     def numbers(samples: Iterable[Sample]) -> list[sdk.NumberDataPoint]:
         return [
             sdk.NumberDataPoint(
-                attributes=one.labels, start_time_unix_nano=began_ns, time_unix_nano=now_ns, value=one.value
+                attributes=sample.labels, start_time_unix_nano=began_ns, time_unix_nano=now_ns, value=sample.value
             )
-            for one in samples
+            for sample in samples
         ]
 
     def data(family: Metric) -> sdk.Sum | sdk.Gauge | sdk.Histogram:
         cumulative = sdk.AggregationTemporality.CUMULATIVE
         if family.type == "counter":
-            totals = (one for one in family.samples if one.name.endswith("_total"))
+            totals = (sample for sample in family.samples if sample.name.endswith("_total"))
             return sdk.Sum(data_points=numbers(totals), aggregation_temporality=cumulative, is_monotonic=True)
         if family.type == "histogram":
             points = [

@@ -124,7 +124,7 @@ class AgentProcesses:
         source = self._source(WorkerStart(settings=settings))
         from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
 
-        _log(source, "info", "leaves-for-worker", groups=sorted({one.group for one in members}))
+        _log(source, "info", "leaves-for-worker", groups=sorted({member.group for member in members}))
         leave_or_tell(source.settings.kafka, members)
 
     def report(self, settings: str, level: str, event: str, /, **fields: object) -> None:

@@ -108,7 +108,7 @@ class Agent:
 
     def member_ids(self) -> frozenset[MemberIdentity]:
         """Return every member id of the agent in the groups that it leads or is to lead."""
-        return frozenset(one for cluster in self.clusters.values() for one in cluster.member_ids())
+        return frozenset(member_id for cluster in self.clusters.values() for member_id in cluster.member_ids())
 
     def _notify_supervisor(self) -> None:
         self.on_member_ids()
@@ -119,7 +119,7 @@ class Agent:
 
     def makes_progress(self) -> bool:
         """Return whether every thread runs, and no group waits for an overdue plan."""
-        return all(one.makes_progress() for one in self.clusters.values())
+        return all(cluster.makes_progress() for cluster in self.clusters.values())
 
     def probe_brokers(self) -> None:
         """Connect to the brokers once, so that an agent that they refuse fails at its start.
@@ -145,22 +145,22 @@ class Agent:
 
     def stop(self) -> None:
         """Hand every group over or leave it, and end everything else within STOP_SECONDS."""
-        for one in self.clusters.values():
-            one.stop()
+        for cluster in self.clusters.values():
+            cluster.stop()
         self._end()
 
     def stop_at_once(self) -> None:
         """Have `stop` hand nothing over from now on; any thread may ask."""
-        for one in self.clusters.values():
-            one.stop_at_once()
+        for cluster in self.clusters.values():
+            cluster.stop_at_once()
 
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
         """End everything as `stop` does, for another process of this agent that begins at once.
 
         That process `continues` the membership of some groups; the others are left.
         """
-        for one in self.clusters.values():
-            one.stop_for_successor(continues)
+        for cluster in self.clusters.values():
+            cluster.stop_for_successor(continues)
         self._end()
 
     def _end(self) -> None:
@@ -168,10 +168,10 @@ class Agent:
         if self._export is not None:
             self._export.stop()
         self.web.end()  # open connections take a second to close, which runs in parallel with the rest
-        for one in self.clusters.values():
-            deadline = one.wait_handed_over(deadline)
-        for one in self.clusters.values():
-            one.join(deadline)
+        for cluster in self.clusters.values():
+            deadline = cluster.wait_handed_over(deadline)
+        for cluster in self.clusters.values():
+            cluster.join(deadline)
         self.web.stop()
 
 
@@ -239,8 +239,8 @@ def run(
         auth_status=agent.auth_status,
         on_lost=on_lost,
     )
-    for one in clusters if why else ():
-        one.parts.events.add("worker", action="replaced", reason=why)
+    for cluster in clusters if why else ():
+        cluster.parts.events.add("worker", action="replaced", reason=why)
     agent.on_member_ids = lifeline.send
     # before the first sign of life, after which the supervisor may pass a SIGHUP on
     signal.signal(signal.SIGHUP, lambda _number, _frame: watch.ask())

@@ -113,7 +113,7 @@ class Admission:
         While it is outside, the group's last consumers count too: they may just restart. Before the group was seen
         stable, as many as there are may still come.
         """
-        self._consumers = present = sum(one.instance_id != self.leading.instance_id for one in others.members)
+        self._consumers = present = sum(member.instance_id != self.leading.instance_id for member in others.members)
         if self._proven is not None and present > self._proven:
             self._proven = None  # it was raised since
         if self.max_size is None:
@@ -186,16 +186,18 @@ class Admission:
         return "; ".join(filter(None, (self.back_off.reason, self.never_evicts())))
 
     def _unknown(self, view: GroupView) -> frozenset[str]:
-        return self.watch.unknown(_topics(view), owned_counts(one.assigned for one in view.members).keys())
+        return self.watch.unknown(_topics(view), owned_counts(member.assigned for member in view.members).keys())
 
 
 def _topics(view: GroupView) -> frozenset[str]:
-    return topics_of(one.subscription.topics for one in view.members if one.subscription is not None)
+    return topics_of(member.subscription.topics for member in view.members if member.subscription is not None)
 
 
 def _has_no_room(view: GroupView, limit: int | None) -> str:
     """Return why the group's record cannot hold the agent too; empty if it can, or if that is not known."""
-    return too_large_reason(record_bytes(view.name, (GUEST_BYTES, *(one.record_bytes for one in view.members))), limit)
+    return too_large_reason(
+        record_bytes(view.name, (GUEST_BYTES, *(member.record_bytes for member in view.members))), limit
+    )
 
 
 def is_settled(view: GroupView) -> bool:
@@ -234,7 +236,7 @@ def prospect(
     `worth_it` is whether a plan saves enough for a takeover, which is refused otherwise. `bootstrap` is for an agent
     that is to be started first; it is empty where one follows the group. `max_size` is `group.max.size`, if known.
     """
-    consumers = sum(one.instance_id != leading.instance_id for one in view.members)
+    consumers = sum(member.instance_id != leading.instance_id for member in view.members)
     if reason := refusal(view, leading) or no_room_reason(consumers, max_size):
         return f"not while it runs: {reason}"
     if view.protocol in SOUND_PROTOCOLS:
@@ -244,7 +246,7 @@ def prospect(
     if worth_it and view.protocol in EAGER:
         run = command("run", "--group", view.name, bootstrap=bootstrap) if bootstrap else ""
         ways.append(f"at once by {command('lead', group=view.name)}" + (f", where {run} runs" if run else ""))
-    if static := sum(one.instance_id not in (None, leading.instance_id) for one in view.members):
+    if static := sum(member.instance_id not in (None, leading.instance_id) for member in view.members):
         ways.append(
             f"but {static} of its members are static, and a static leader that restarts within its session keeps the "
             f"lead and is never evicted: {_BIRTH} then"

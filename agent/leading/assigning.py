@@ -75,7 +75,7 @@ class PlanEncoder:
 
     def see(self, others: GroupView) -> None:
         """Store what members of a stable group were given."""
-        self.given = frozenset(one.given_data for one in others.members if one.given_data)
+        self.given = frozenset(member.given_data for member in others.members if member.given_data)
 
     def encode(
         self, plan: planner.Plan, members: Sequence[PlanMember], joined: Joined, view: GroupView | None

@@ -63,7 +63,9 @@ class Evictions:
         """Compare a description with the members before the eviction: are all back, or is it too late by now?"""
         if not self._away:
             return
-        here = {one.id for one in view.members}  # whoever has the id of then was not evicted: it was too late for that
+        here = {
+            member.id for member in view.members
+        }  # whoever has the id of then was not evicted: it was too late for that
         away = Counter(client for member_id, client in self._away.items() if member_id not in here)
         missing = (self._before - Counter(map(client_of, view.members))) & away
         if away and self.clock() > self._until:

@@ -152,8 +152,8 @@ class InitialRebalance:
 
     def _first(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
         """Return the members of which one leads: those of the first poll, or all if none of these is left."""
-        others = tuple(one for one in view.members if one is not mine)
-        return tuple(one for one in others if one.id in self.first_seen) or others
+        others = tuple(member for member in view.members if member is not mine)
+        return tuple(other for other in others if other.id in self.first_seen) or others
 
     def _newcomers(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
         """Return the members that may lead since the last eviction.
@@ -166,11 +166,11 @@ class InitialRebalance:
         if before is None:
             return ()
         if self._suspects is None:
-            known = {one.id for one in before.members}
+            known = {member.id for member in before.members}
             self._suspects = frozenset(one.id for one in _before(view.members, mine) if one.id not in known)
         if not Counter(map(client_of, view.members)) - Counter(map(client_of, before.members)):
             return ()
-        return tuple(one for one in view.members if one.id in self._suspects)
+        return tuple(member for member in view.members if member.id in self._suspects)
 
     def _may_rejoin(self) -> bool:
         return self._rejoins < _MAX_REJOINS and self.clock() < self.rejoin_until
@@ -203,7 +203,7 @@ class InitialRebalance:
 
     def _has_other_agent(self, view: GroupView, mine: MemberView) -> bool:
         """Return whether another agent is in the group: two agents would evict each other forever."""
-        return any(is_agent(one, self.own_client_id) for one in view.members if one is not mine)
+        return any(is_agent(member, self.own_client_id) for member in view.members if member is not mine)
 
 
 def _before(members: Iterable[MemberView], mine: MemberView) -> Iterable[MemberView]:

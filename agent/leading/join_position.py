@@ -141,7 +141,7 @@ class JoinPosition:
         elif self._uneven is None or self._uneven[0] != membership.generation_id:
             self._uneven = membership.generation_id, self.clock()
         elif self.clock() - self._uneven[1] >= _PROOF_SECONDS:
-            counts = ", ".join(str(len(one.assigned)) for one in others.members)
+            counts = ", ".join(str(len(member.assigned)) for member in others.members)
             raise _gift(f"its leader's {others.protocol} counts the agent, which has no topics: {counts} partitions")
 
     def approach(self, membership: Membership, view: GroupView, *, max_ahead: int, rejoins: int) -> bool:

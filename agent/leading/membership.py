@@ -382,19 +382,19 @@ class Membership(GroupMember):
         if error is not kafka_errors.NoError:
             raise self._refusal_by(error)
         return {
-            (topic.name, one.partition_index): one.committed_offset
+            (topic.name, partition.partition_index): partition.committed_offset
             for topic in group.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     def _own_id(self, view: GroupView) -> str:
         """Return the id of the member with this instance id: the agent's own while its JoinGroup is parked."""
-        return next((one.id for one in view.members if one.instance_id == self.group_instance_id), "")
+        return next((member.id for member in view.members if member.instance_id == self.group_instance_id), "")
 
 
 def _is_alone(response: Any) -> bool:
     """Return whether the JoinGroup response names only the member that leads."""
-    return bool(response.members) and all(one.member_id == response.member_id for one in response.members)
+    return bool(response.members) and all(member.member_id == response.member_id for member in response.members)
 
 
 def user_data(protocol: str, changes: int) -> bytes | None:

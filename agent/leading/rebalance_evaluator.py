@@ -149,7 +149,7 @@ class MemberLives:
         """
         if life.sign > float("-inf"):
             return _fresh_seconds(life)
-        return self._session if any(one.sign > float("-inf") for one in self._members.values()) else 0.0
+        return self._session if any(member.sign > float("-inf") for member in self._members.values()) else 0.0
 
 
 def _fresh_seconds(life: _Life) -> float:

@@ -121,7 +121,7 @@ class Responsibility:
 
         def decide(poll: GroupPoll | None) -> bool | None:
             view = poll.view if poll is not None else None
-            is_free = view is not None and all(one.instance_id != instance_id for one in view.members)
+            is_free = view is not None and all(member.instance_id != instance_id for member in view.members)
             return self._may_return(is_free=is_free) or None
 
         if (yield from self._watch(wake, lambda: self.is_fenced and not is_stopping(), decide)):
@@ -203,8 +203,8 @@ class Responsibility:
         view = poll.view
         self._reporter.waits_for(MISSING if view.state == "Dead" else "")
         client = client_id(self._parts.settings.kafka)
-        own = [one for one in view.members if one.instance_id == self._parts.settings.leading.instance_id]
-        if any(one not in own and not is_agent(one, client) for one in view.members):
+        own = [member for member in view.members if member.instance_id == self._parts.settings.leading.instance_id]
+        if any(member not in own and not is_agent(member, client) for member in view.members):
             return True
         if own:
             self._remove(own)

@@ -80,7 +80,7 @@ class Session:
             return True
         view, others = self._group.view, self._group.others
         own = client_id(self._parts.settings.kafka)
-        if view is None or others is None or not all(is_agent(one, own) for one in others.members):
+        if view is None or others is None or not all(is_agent(member, own) for member in others.members):
             return False
         return view.state in EMPTY_STATES or (view.stable and not self.member.wants_join)
 
@@ -171,7 +171,7 @@ class Session:
             if not admission.full:
                 return True
             instance_id = self._parts.settings.leading.instance_id
-            for former in (one for one in view.members if one.instance_id == instance_id):
+            for former in (member for member in view.members if member.instance_id == instance_id):
                 self.member.release(former.id, instance_id)
             self._group.forget()
         return admission.admits(others)

@@ -201,8 +201,8 @@ def is_back(before: GroupView, view: GroupView, evicted: frozenset[str]) -> Step
     """Return whether all members are in the group again after the eviction, the evicted ones with new ids."""
     if view.state != PREPARING:
         return StepResult(trouble=f"the group is {view.state} instead of {PREPARING}")
-    staying = {one.id for one in before.members} - evicted
-    if gone := staying - {one.id for one in view.members}:
+    staying = {member.id for member in before.members} - evicted
+    if gone := staying - {member.id for member in view.members}:
         return StepResult(trouble=f"members left meanwhile: {_names(before, gone)}")
     missing = missing_of(before, view)
     return StepResult(go=not missing, missing=missing)
@@ -210,18 +210,20 @@ def is_back(before: GroupView, view: GroupView, evicted: frozenset[str]) -> Step
 
 def missing_of(before: GroupView, view: GroupView) -> int:
     """Return how many members of before are not in the group, by their client ids."""
-    return (Counter(one.client_id for one in before.members) - Counter(one.client_id for one in view.members)).total()
+    return (
+        Counter(member.client_id for member in before.members) - Counter(member.client_id for member in view.members)
+    ).total()
 
 
 def others(view: GroupView, me: str) -> tuple[MemberView, ...]:
     """Return all members except the agent."""
-    return tuple(one for one in view.members if one.id != me)
+    return tuple(member for member in view.members if member.id != me)
 
 
 def member_of(view: GroupView, member_id: str) -> MemberView | None:
     """Return the member with this id, or None."""
-    return next((one for one in view.members if one.id == member_id), None)
+    return next((member for member in view.members if member.id == member_id), None)
 
 
 def _names(view: GroupView, ids: set[str]) -> str:
-    return ", ".join(sorted(one.client_id for one in view.members if one.id in ids))
+    return ", ".join(sorted(member.client_id for member in view.members if member.id in ids))

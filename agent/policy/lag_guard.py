@@ -157,11 +157,11 @@ class LagGuard:
             for known in self._groups.values():
                 known.growing = None
             return
-        for gone in self._groups.keys() - {one.group for one in groups}:
+        for gone in self._groups.keys() - {group.group for group in groups}:
             del self._groups[gone]
-        for one in groups:
-            if one.kind == "classic" and self._leads(one.group):
-                self._take(self._groups.setdefault(one.group, _Group(seen=now)), one, now)
+        for group in groups:
+            if group.kind == "classic" and self._leads(group.group):
+                self._take(self._groups.setdefault(group.group, _Group(seen=now)), group, now)
 
     def _take(self, known: _Group, group: GroupTraffic, now: float) -> None:
         by_records = bool(group.record_rates)

@@ -212,7 +212,9 @@ class Publisher(Service):
     def refusal(self) -> str:
         """Why no broker accepts what publishes, and the cure; empty while that is not so."""
         why = TopicRefusal.NOT_ACCEPTED
-        return next((f"{one.reason}; {one.cure}" for one in self._sender.troubles if one.why is why), "")
+        return next(
+            (f"{trouble.reason}; {trouble.cure}" for trouble in self._sender.troubles if trouble.why is why), ""
+        )
 
     def take(self, published: Published) -> None:
         """Publish what was counted since the last time; returns at once."""

@@ -72,7 +72,7 @@ def state_record(group: GroupTraffic, cluster: ClusterView, leading: LeadingSett
     racks = (*broker_racks, *sorted(others))
     rack_index = {rack: index for index, rack in enumerate(racks)}
     subscribed = _subscriptions(group.problem)
-    names = sorted({one.topic for one in group.partitions}.union(*subscribed.values()))
+    names = sorted({partition.topic for partition in group.partitions}.union(*subscribed.values()))
     topic_index = {name: index for index, name in enumerate(names)}
     clients, tasks = _whole_tasks(group)
     weights, loads, carried = _weights(group.problem), _loads(group.problem), _carried(group.problem)
@@ -172,8 +172,8 @@ def _topics(
 ) -> Iterable[TopicState]:
     members = {member.id: index for index, member in enumerate(group.members)}
     read: dict[str, dict[int, PartitionTraffic]] = {name: {} for name in names}
-    for one in group.partitions:
-        read[one.topic][one.number] = one
+    for partition in group.partitions:
+        read[partition.topic][partition.number] = partition
     for name, partitions in read.items():
         views = cluster.topics.get(name, ())
         # as many as metadata shows: partitions beyond belong to a deleted topic
@@ -203,7 +203,7 @@ def _is_known(group: GroupTraffic) -> bool:
 
 def _shape(group: GroupTraffic, cluster: ClusterView, replicas: dict[str, Shape]) -> Shape:
     """Return a value that is equal for equal members, assignment and racks of replicas; `replicas` is a cache."""
-    topics = sorted({one.topic for one in group.partitions})
+    topics = sorted({partition.topic for partition in group.partitions})
     for topic in topics:
         if topic not in replicas:
             replicas[topic] = tuple(
@@ -216,7 +216,11 @@ def _shape(group: GroupTraffic, cluster: ClusterView, replicas: dict[str, Shape]
         group.assignor,
         tuple(map(_member, group.members)),
         tuple(tuple(subscriptions.get(member.id, ())) for member in group.members),
-        tuple((one.topic, one.number, one.member) for one in group.partitions if one.member is not None),
+        tuple(
+            (partition.topic, partition.number, partition.member)
+            for partition in group.partitions
+            if partition.member is not None
+        ),
         tuple(replicas[topic] for topic in topics),
     )
 

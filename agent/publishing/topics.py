@@ -153,7 +153,7 @@ class TopicAvailability:
 
     def refuses(self, topic: str) -> bool:
         """Return whether the topic refused the last record or request."""
-        return any(one.topic == topic for one in self.troubles)
+        return any(trouble.topic == topic for trouble in self.troubles)
 
     def is_open(self, topic: str, producer: Any) -> bool:
         """Return whether records may be sent: the producer has found the topic, and it does not refuse."""
@@ -167,7 +167,7 @@ class TopicAvailability:
             self.refuse(topic, error)
             return False
         self._again[topic] = _OPEN
-        if any(one.topic == topic and one.is_of_connections for one in self.troubles):
+        if any(trouble.topic == topic and trouble.is_of_connections for trouble in self.troubles):
             self.accept(topic)
         return True
 
@@ -193,7 +193,7 @@ class TopicAvailability:
     def accept(self, topic: str) -> None:
         """End the trouble of a topic that took a record."""
         if self.refuses(topic):
-            self.troubles = tuple(one for one in self.troubles if one.topic != topic)
+            self.troubles = tuple(trouble for trouble in self.troubles if trouble.topic != topic)
             self._metrics.refused(topic, None)
             log.info("publishing-again", topic=topic)
 

@@ -131,7 +131,11 @@ class OwnAssignors:
 
 def subscription_of(question: PlanQuestion) -> GroupSubscription:
     """Return the subscriptions: every consumer of an application subscribes to all source topics of its tasks."""
-    topics = tuple(sorted({one.topic for task in question.tasks for one in task.topic_partitions if one.is_source}))
+    topics = tuple(
+        sorted(
+            {partition.topic for task in question.tasks for partition in task.topic_partitions if partition.is_source}
+        )
+    )
     return GroupSubscription(
         topics={consumer: topics for client in question.clients for consumer in client.consumer_client_ids}
     )

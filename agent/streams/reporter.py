@@ -213,7 +213,9 @@ class StreamsReporter:
         name = figures.application
         last = self.board.last_plan(name)
         known = last.warnings if last is not None else ()
-        detail = planned_text(replace(figures, warnings=tuple(one for one in figures.warnings if one not in known)))
+        detail = planned_text(
+            replace(figures, warnings=tuple(warning for warning in figures.warnings if warning not in known))
+        )
         event = self._events.add(
             "streams-plan",
             name,

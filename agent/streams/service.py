@@ -253,7 +253,7 @@ def client_racks(
 
     def rack(client: Rackless, every: Mapping[str, Sequence[ObservedMember]]) -> str | None:
         members = list(chain.from_iterable(every.get(consumer, ()) for consumer in client.consumers))
-        racks = {one.rack.rack for one in members if one.rack.rack}
+        racks = {member.rack.rack for member in members if member.rack.rack}
         if not racks:
             consumer = client.consumers[0] if client.consumers else ""
             found = member_rack(

@@ -76,7 +76,7 @@ def summary(planned: MadePlan, *, plan: str) -> Summary:
         moved=sum(len((one.of_type(TaskType.ACTIVE) - had[process]) & owned) for process, one in after.items()),
         standbys=sum(standbys.values()),
         warmups=sum(count - configured for count in standbys.values() if count > configured),
-        followup_ms=min((one for one in followups if one is not None), default=None),
+        followup_ms=min((followup for followup in followups if followup is not None), default=None),
         warnings=planned.warnings,
     )
 

@@ -99,7 +99,10 @@ def encode(change: ChangedIds) -> bytes:
 
 
 def _rows(member_ids: AbstractSet[MemberIdentity]) -> list[dict[str, object]]:
-    return [asdict(one) for one in sorted(member_ids, key=lambda one: (one.group, one.member_id))]
+    return [
+        asdict(member_id)
+        for member_id in sorted(member_ids, key=lambda member_id: (member_id.group, member_id.member_id))
+    ]
 
 
 def encode_auth_status(text: str) -> bytes:
@@ -121,6 +124,6 @@ def decode(line: bytes) -> SettingsInForce | ChangedIds | str | None:
     try:
         if (settings := said.get("settings")) is not None:
             return SettingsInForce(**{**settings, "groups": tuple(settings["groups"])})
-        return ChangedIds(**{name: frozenset(MemberIdentity(**one) for one in rows) for name, rows in said.items()})
+        return ChangedIds(**{name: frozenset(MemberIdentity(**row) for row in rows) for name, rows in said.items()})
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(str(error)) from None

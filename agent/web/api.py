@@ -98,7 +98,7 @@ def routes(
     def racks(request: Request) -> Response:
         group = reports.board.group(request.query_params.get("group", ""))
         members = group.members if group is not None else ()
-        known = host_racks(reports.bootstrap, ((one.client_host, one.rack) for one in members))
+        known = host_racks(reports.bootstrap, ((member.client_host, member.rack) for member in members))
         return Response(host_racks_to_json(known), media_type=JSON)
 
     def lag(request: Request) -> Response:

@@ -143,13 +143,13 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
     It is ready while one cluster is, whose pages are of use; `/v1/clusters` has what does not work in the others.
     Requests to the agent may use further host names.
     """
-    names = ", ".join(one.name for one in clusters)
+    names = ", ".join(cluster.name for cluster in clusters)
 
     def wrong(check: Callable[[ShownCluster], Check]) -> dict[str, str]:
-        return {f"{one.name}: {part}": why for one in clusters for part, why in check(one)().items()}
+        return {f"{cluster.name}: {part}": why for cluster in clusters for part, why in check(cluster)().items()}
 
     def unready() -> dict[str, str]:
-        if all(one.unready() for one in clusters):
+        if all(cluster.unready() for cluster in clusters):
             return wrong(lambda one: one.unready)
         return {}
 
@@ -175,7 +175,7 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
         )
 
     def listed(_: Request) -> Response:
-        return JSONResponse([row(one).to_json() for one in clusters])
+        return JSONResponse([row(cluster).to_json() for cluster in clusters])
 
     def of_no_cluster(_: Request) -> Response:
         return refusal(
@@ -188,7 +188,7 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
         return metrics_route(ClusterMetrics({one.name: one.registry for one in shown}).exposition)
 
     made = application(
-        ClusterMetrics({one.name: one.registry for one in clusters}).exposition,
+        ClusterMetrics({cluster.name: cluster.registry for cluster in clusters}).exposition,
         healthy=lambda: wrong(lambda one: one.unhealthy),
         ready=unready,
         more=(
@@ -196,7 +196,7 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
             css_route(),
             Route("/v1/clusters", listed),
             Route("/v1/{path:path}", of_no_cluster, methods=["GET", "POST"]),
-            *(Mount(cluster_path(one.name), routes=(*one.routes, metrics_of(one))) for one in clusters),
+            *(Mount(cluster_path(cluster.name), routes=(*cluster.routes, metrics_of(cluster))) for cluster in clusters),
         ),
         hosts=hosts,
     )

@@ -331,7 +331,7 @@ def _may_begin(event: Event) -> bool:
 
 def _outcomes(events: Iterable[Event]) -> list[Event]:
     """Return the rebalances after which members had partitions; others were overtaken by the next one."""
-    return [one for one in events if one.kind == "rebalance" and one.members is not None]
+    return [event for event in events if event.kind == "rebalance" and event.members is not None]
 
 
 def _row(events: tuple[Event, ...]) -> EventRow:
@@ -349,15 +349,15 @@ def _row(events: tuple[Event, ...]) -> EventRow:
 
 
 def _what(events: tuple[Event, ...]) -> str:
-    steps = [one for one in events if one.kind == "takeover"]
+    steps = [event for event in events if event.kind == "takeover"]
     if steps:
         return _ENDS.get(steps[-1].action, "takes over the lead")
-    return happened(max(events, key=lambda one: (one.kind == "rebalance", one.kind == "plan", one.at)))
+    return happened(max(events, key=lambda event: (event.kind == "rebalance", event.kind == "plan", event.at)))
 
 
 def _why(events: tuple[Event, ...]) -> str:
     for kind in ("takeover", "rebalance", "decision"):
-        given = [one for one in events if one.kind == kind]
+        given = [event for event in events if event.kind == kind]
         if kind == "rebalance":
             texts = [cause(one) for one in given if one.cause != "second-round"]
         else:
@@ -370,16 +370,18 @@ def _why(events: tuple[Event, ...]) -> str:
 def _across(events: tuple[Event, ...]) -> str:
     """Return the shares before and after: of what happened, else of the plan, else what was expected."""
     kinds = ("rebalance", "plan", "decision")
-    known = [one for kind in kinds for one in events if one.kind == kind and one.share_before is not None]
+    known = [event for kind in kinds for event in events if event.kind == kind and event.share_before is not None]
     before = known[0].share_before if known else None
-    known = [one for kind in kinds for one in reversed(events) if one.kind == kind and one.share_after is not None]
+    known = [
+        event for kind in kinds for event in reversed(events) if event.kind == kind and event.share_after is not None
+    ]
     after = known[0].share_after if known else None
     return "" if before is after is None else f"across racks {words.percent(before)} > {words.percent(after)}"
 
 
 def _moved(events: tuple[Event, ...]) -> str:
     outcomes = _outcomes(events)
-    moved = [one.moved for one in outcomes if one.moved is not None]
+    moved = [outcome.moved for outcome in outcomes if outcome.moved is not None]
     if not outcomes or len(moved) < len(outcomes):
         return ""
     each = " and ".join(str(number) for number in moved if number) or "0"  # twice may be the same partition
@@ -388,5 +390,5 @@ def _moved(events: tuple[Event, ...]) -> str:
 
 def _pause(events: tuple[Event, ...]) -> str:
     outcomes = _outcomes(events)
-    pauses = [one.pause_seconds for one in outcomes if one.pause_seconds is not None]
+    pauses = [outcome.pause_seconds for outcome in outcomes if outcome.pause_seconds is not None]
     return "" if not outcomes or len(pauses) < len(outcomes) else f"pause {duration(max(pauses))}"

@@ -71,7 +71,7 @@ class LagTable:
         self._acceptable = min(acceptable, UNBOUNDED)
         common = _common(clients)
         lags = [client.stateful_tasks_to_lag_sums() for client in clients.values()]
-        own = [one.own if common and isinstance(one, SharedLags) else one for one in lags]
+        own = [lag.own if common and isinstance(lag, SharedLags) else lag for lag in lags]
         try:
             self._task, self._client, self._lag = self._arrays(own)
             self._shared = np.fromiter(map(common.get, tasks, repeat(0)), np.int64, len(tasks))

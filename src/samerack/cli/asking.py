@@ -94,7 +94,9 @@ def place(
     settings = only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False))
     quiet = settings.log.model_copy(update={"level": "error"})
     log.configure(settings.model_copy(update={"log": quiet}) if only_errors else settings)
-    return AgentPlace(settings=settings, assigned=tuple(one.partition("=")[0] for one in assignments or ()))
+    return AgentPlace(
+        settings=settings, assigned=tuple(assignment.partition("=")[0] for assignment in assignments or ())
+    )
 
 
 def figures(where: AgentPlace, *, window: float, measure: bool, group: str | None = None) -> tuple[Report, str]:

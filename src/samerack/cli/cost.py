@@ -172,7 +172,7 @@ def _bill_table(report: Report, *, width: int) -> Table:
         table.add_column("decided by")
     for part in report.bill_parts:
         figures = (words.rate(part.bytes_per_second), words.money(part.dollars_per_month))
-        bounds = (words.at_least(one, is_lower_bound=part.is_lower_bound) for one in figures)
+        bounds = (words.at_least(figure, is_lower_bound=part.is_lower_bound) for figure in figures)
         table.add_row(*(part.name, *bounds, part.decided_by)[: len(table.columns)])
     return table
 

@@ -113,7 +113,7 @@ def _asking(base: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
     def asked(since: float | None, most: int) -> tuple[Event, ...]:
         query = [f"most={most}"]
         query += [f"group={quote(group, safe='')}"] if group is not None else []
-        query += [f"kind={one}" for one in kinds]
+        query += [f"kind={kind}" for kind in kinds]
         query += [f"since={since!r}"] if since is not None else []
         answer = ask(base, f"/v1/events?{'&'.join(query)}")
         if answer is None:

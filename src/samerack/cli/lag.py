@@ -71,17 +71,17 @@ def total(group: GroupLag) -> str:
 
 def partitions_table(group: GroupLag, *, width: int) -> Table:
     """Return the partitions, those with the most lag first, and before them those whose lag is not known."""
-    rows = sorted(group.partitions, key=lambda one: largest_first(one.lag_records))
+    rows = sorted(group.partitions, key=lambda partition: largest_first(partition.lag_records))
     names = _names(group)
     return table_of(
         (
-            Column(title="partition", cells=[f"{one.topic}-{one.partition}" for one in rows]),
-            Column(title="committed", cells=[words.count(one.committed) for one in rows], number=True),
-            Column(title="lag", cells=[words.count(one.lag_records) for one in rows], number=True),
-            Column(title="age", cells=[words.age(one.lag_seconds) for one in rows], number=True),
-            Column(title="member", cells=[names.get(one.member_id or "", words.UNKNOWN) for one in rows]),
-            Column(title="rack", cells=[one.rack or words.UNKNOWN for one in rows]),
-            Column(title="served from", cells=[one.serving_rack or words.UNKNOWN for one in rows], from_width=WIDE),
+            Column(title="partition", cells=[f"{row.topic}-{row.partition}" for row in rows]),
+            Column(title="committed", cells=[words.count(row.committed) for row in rows], number=True),
+            Column(title="lag", cells=[words.count(row.lag_records) for row in rows], number=True),
+            Column(title="age", cells=[words.age(row.lag_seconds) for row in rows], number=True),
+            Column(title="member", cells=[names.get(row.member_id or "", words.UNKNOWN) for row in rows]),
+            Column(title="rack", cells=[row.rack or words.UNKNOWN for row in rows]),
+            Column(title="served from", cells=[row.serving_rack or words.UNKNOWN for row in rows], from_width=WIDE),
         ),
         width=width,
     )
@@ -92,11 +92,11 @@ def racks_table(group: GroupLag, *, width: int) -> Table:
     rows = group.racks
     return table_of(
         (
-            Column(title="rack", cells=[one.rack or words.UNKNOWN for one in rows]),
-            Column(title="members", cells=[str(one.members) for one in rows], number=True),
+            Column(title="rack", cells=[row.rack or words.UNKNOWN for row in rows]),
+            Column(title="members", cells=[str(row.members) for row in rows], number=True),
             Column(
                 title="fall behind",
-                cells=[words.count(one.members_behind, one.members_unknown) for one in rows],
+                cells=[words.count(row.members_behind, row.members_unknown) for row in rows],
                 number=True,
             ),
             *_sums(rows),
@@ -111,9 +111,9 @@ def members_table(group: GroupLag, *, width: int) -> Table:
     names = _names(group)
     return table_of(
         (
-            Column(title="member", cells=[names[one.member_id] for one in rows]),
-            Column(title="rack", cells=[one.rack or words.UNKNOWN for one in rows]),
-            Column(title="pace", cells=[one.pace or words.UNKNOWN for one in rows]),
+            Column(title="member", cells=[names[row.member_id] for row in rows]),
+            Column(title="rack", cells=[row.rack or words.UNKNOWN for row in rows]),
+            Column(title="pace", cells=[row.pace or words.UNKNOWN for row in rows]),
             *_sums(rows),
         ),
         width=width,
@@ -122,18 +122,18 @@ def members_table(group: GroupLag, *, width: int) -> Table:
 
 def _sums(rows: Sequence[ReaderLag]) -> tuple[Column, ...]:
     return (
-        Column(title="partitions", cells=[words.count(one.partitions) for one in rows], number=True),
-        Column(title="reads", cells=[words.rate(one.bytes_per_second) for one in rows], number=True, from_width=USUAL),
+        Column(title="partitions", cells=[words.count(row.partitions) for row in rows], number=True),
+        Column(title="reads", cells=[words.rate(row.bytes_per_second) for row in rows], number=True, from_width=USUAL),
         Column(
-            title="lag", cells=[words.count(one.lag_records, one.lag_unknown_partitions) for one in rows], number=True
+            title="lag", cells=[words.count(row.lag_records, row.lag_unknown_partitions) for row in rows], number=True
         ),
         Column(
             title="age",
-            cells=[words.age(one.lag_seconds, one.lag_seconds_unknown_partitions) for one in rows],
+            cells=[words.age(row.lag_seconds, row.lag_seconds_unknown_partitions) for row in rows],
             number=True,
         ),
     )
 
 
 def _names(group: GroupLag) -> dict[str, str]:
-    return short_names({one.member_id: one.client_id for one in group.members})
+    return short_names({member.member_id: member.client_id for member in group.members})

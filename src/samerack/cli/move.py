@@ -113,7 +113,7 @@ def _measured(
     measuring.measure()
     protocols = ask_members(wire, group)
     agent = where.settings.leading.instance_id
-    members = tuple(one for one in protocols.members if one.instance_id != agent)
+    members = tuple(member for member in protocols.members if member.instance_id != agent)
     return next(iter(measuring.snapshot.groups), None), replace(protocols, members=members)
 
 
@@ -129,11 +129,11 @@ def show(made: Move) -> None:
         console.print(plain(f"✗ {obstacle.cause}"), style="bold")
         console.print(plain(f"  cure: {obstacle.cure}"))
     rows = made.shares
-    shares = [percent(one.share) for one in rows]
+    shares = [percent(row.share) for row in rows]
     console.print(
         table_of(
             (
-                Column(title="plan", cells=[one.plan for one in rows]),
+                Column(title="plan", cells=[row.plan for row in rows]),
                 Column(title=f"{made.weighed_by} across racks", cells=shares, number=True),
             ),
             width=console.width,
@@ -197,7 +197,7 @@ def _follow(
 def _state(group: GroupTraffic | None, protocols: GroupProtocols, before: float | None) -> RollState:
     share = present_share(group) if group is not None else None
     lag = lag_of_group(group) if group is not None else None
-    kinds = [one.new for one in protocols.members]
+    kinds = [member.new for member in protocols.members]
     return RollState(
         kind=protocols.kind,
         state=protocols.state,
@@ -210,7 +210,7 @@ def _state(group: GroupTraffic | None, protocols: GroupProtocols, before: float 
         lag_unknown_partitions=lag.lag_unknown_partitions if lag is not None else 0,
         read_topics=None
         if group is None
-        else tuple(sorted({one.partition[0] for one in group.partitions if one.member})),
+        else tuple(sorted({partition.partition[0] for partition in group.partitions if partition.member})),
     )
 
 

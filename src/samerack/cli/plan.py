@@ -101,18 +101,18 @@ def racks_from(members: Sequence[PlannedMember]) -> str:
 
 def members_table(members: Sequence[PlannedMember], width: int) -> Table:
     """Return a row for each member; a wide terminal also shows where its rack is from and which replicas it reads."""
-    names = short_names({one.id: one.client_id for one in members})
+    names = short_names({member.id: member.client_id for member in members})
     now, then = (
         [f"{len(owned.partitions)}/{count(owned.cross_rack)}" for owned in plan]
-        for plan in ([one.present for one in members], [one.proposed for one in members])
+        for plan in ([member.present for member in members], [member.proposed for member in members])
     )
-    gained = [one.proposed.gained for one in members]
+    gained = [member.proposed.gained for member in members]
     return table_of(
         (
-            Column(title="member", cells=[names[one.id] for one in members]),
-            Column(title="rack", cells=[one.rack or UNKNOWN for one in members]),
-            Column(title="from", cells=[one.rack_from for one in members], from_width=WIDE),
-            Column(title="reads", cells=[one.reads for one in members], from_width=WIDE),
+            Column(title="member", cells=[names[member.id] for member in members]),
+            Column(title="rack", cells=[member.rack or UNKNOWN for member in members]),
+            Column(title="from", cells=[member.rack_from for member in members], from_width=WIDE),
+            Column(title="reads", cells=[member.reads for member in members], from_width=WIDE),
             Column(title="now/across", cells=now, number=True),
             Column(title="then/across", cells=then, number=True),
             *(
@@ -127,13 +127,13 @@ def members_table(members: Sequence[PlannedMember], width: int) -> Table:
 
 def racks_table(racks: Sequence[RackLoad], width: int) -> Table:
     """Return a row for each rack: its members, how many it would have if they were even, and what is near them."""
-    near = [rate(one.near_bytes_per_second) for one in racks]
+    near = [rate(rack.near_bytes_per_second) for rack in racks]
     return table_of(
         (
-            Column(title="rack", cells=[one.rack for one in racks]),
-            Column(title="members", cells=[str(one.members) for one in racks], number=True),
-            Column(title="if even", cells=[str(one.even_members) for one in racks], number=True),
-            Column(title="near", cells=[str(one.near_partitions) for one in racks], number=True),
+            Column(title="rack", cells=[rack.rack for rack in racks]),
+            Column(title="members", cells=[str(rack.members) for rack in racks], number=True),
+            Column(title="if even", cells=[str(rack.even_members) for rack in racks], number=True),
+            Column(title="near", cells=[str(rack.near_partitions) for rack in racks], number=True),
             Column(title="near/s", cells=near, number=True, optional=True),
         ),
         width=width,

@@ -192,7 +192,7 @@ def _in_words(status: RequestStatus, kind: RequestKind | None) -> str:
     after = f"; {status.after}" if status.after and role != LEADING else ""
     if kind is None:
         return f"{group}: no request is in force any more; the agent is {role} and follows its settings{after}"
-    until = next((one.until for one in status.requests if one.kind is kind), None)
+    until = next((request.until for request in status.requests if request.kind is kind), None)
     resumed = command("resume", group=group)
     end = f"until {words.when(until)} UTC or {resumed}" if until is not None else f"until {resumed}"
     if role == STANDBY:

@@ -30,8 +30,8 @@ def show(report: dict[str, Any], console: Console) -> None:
     """Print the report of `cli.streams_report`: clients, options, placements of standbys, what is not known."""
     console.print(f"{report['application']} ({report['protocol']}), served by {report['replicas_that_serve']}")
     console.print(_clients(report, console.width))
-    for one in report["subtopologies"]:
-        console.print(_subtopology(one, report))
+    for subtopology in report["subtopologies"]:
+        console.print(_subtopology(subtopology, report))
     console.print(_options(report, console.width))
     if report["standby_placements"]:
         console.print("standbys, after min_traffic for actives")
@@ -48,10 +48,10 @@ def show(report: dict[str, Any], console: Console) -> None:
 def _obstacles(options: list[dict[str, Any]]) -> dict[str, list[str]]:
     """Return why there is no plan, or why racks do not count in one, with the options that this concerns."""
     found: dict[str, list[str]] = {}
-    for one in options:
-        why = one["error"] or one["obstacle"]
-        if why and _name(one) not in found.setdefault(why, []):
-            found[why].append(_name(one))
+    for option in options:
+        why = option["error"] or option["obstacle"]
+        if why and _name(option) not in found.setdefault(why, []):
+            found[why].append(_name(option))
     return found
 
 
@@ -59,14 +59,16 @@ def _clients(report: dict[str, Any], width: int) -> Table:
     clients = report["clients"]
     return table_of(
         (
-            Column(title="client", cells=[f"{one['process']} {one['host']}" for one in clients]),
-            Column(title="rack", cells=[one["rack"] or _UNKNOWN for one in clients]),
-            Column(title="from", cells=[one["rack_from"] for one in clients], from_width=WIDE),
-            Column(title="active", cells=[" ".join(one["active"]) for one in clients]),
-            Column(title="standby", cells=[" ".join(one["standby"]) for one in clients]),
-            Column(title="threads", cells=[str(one["threads"]) for one in clients], number=True, from_width=WIDE),
-            Column(title="sources\nacross", cells=[_across(one["sources"]) for one in clients], number=True),
-            Column(title="changelogs\nacross", cells=[_across(one["changelogs"]) for one in clients], number=True),
+            Column(title="client", cells=[f"{client['process']} {client['host']}" for client in clients]),
+            Column(title="rack", cells=[client["rack"] or _UNKNOWN for client in clients]),
+            Column(title="from", cells=[client["rack_from"] for client in clients], from_width=WIDE),
+            Column(title="active", cells=[" ".join(client["active"]) for client in clients]),
+            Column(title="standby", cells=[" ".join(client["standby"]) for client in clients]),
+            Column(title="threads", cells=[str(client["threads"]) for client in clients], number=True, from_width=WIDE),
+            Column(title="sources\nacross", cells=[_across(client["sources"]) for client in clients], number=True),
+            Column(
+                title="changelogs\nacross", cells=[_across(client["changelogs"]) for client in clients], number=True
+            ),
         ),
         width=width,
     )
@@ -96,13 +98,13 @@ def _name(one: dict[str, Any]) -> str:
 
 def _options(report: dict[str, Any], width: int) -> Table:
     rows = [["now", *_figures(report["present"]), _UNKNOWN, words.count(report["present"]["beside_active_rack"])]]
-    for one in report["options"]:
-        bill = one["bill"]
+    for option in report["options"]:
+        bill = option["bill"]
         if bill is None:
-            rows.append([_name(one), str(one["num_standby_replicas"]), *(_UNKNOWN,) * 9])
+            rows.append([_name(option), str(option["num_standby_replicas"]), *(_UNKNOWN,) * 9])
         else:
-            followups = words.count(one["followup_rebalances"])
-            rows.append([_name(one), *_figures(bill), followups, words.count(bill["beside_active_rack"])])
+            followups = words.count(option["followup_rebalances"])
+            rows.append([_name(option), *_figures(bill), followups, words.count(bill["beside_active_rack"])])
     names, *figures = (list(column) for column in zip(*rows, strict=True))
     return table_of(
         (
@@ -155,9 +157,9 @@ def _placements(report: dict[str, Any], width: int) -> Table:
     }
     return table_of(
         (
-            Column(title="rule", cells=[one["strategy"] for one in placements]),
+            Column(title="rule", cells=[placement["strategy"] for placement in placements]),
             *(
-                Column(title=title, cells=[str(one[key]) for one in placements], number=True)
+                Column(title=title, cells=[str(placement[key]) for placement in placements], number=True)
                 for title, key in figures.items()
             ),
         ),
@@ -281,9 +283,11 @@ def plan(
 def _given(changelogs: tuple[str, ...] | list[str]) -> dict[str, int]:
     """Return the subtopologies by changelog that the user gave."""
     found = {}
-    for one in changelogs:
-        topic, equals, number = one.rpartition("=")
+    for changelog in changelogs:
+        topic, equals, number = changelog.rpartition("=")
         if not equals or not topic or not number.isdecimal():
-            raise SettingsError(f"--changelog {one[:200]!r}: expected TOPIC=SUBTOPOLOGY, e.g. app-counts-changelog=1")
+            raise SettingsError(
+                f"--changelog {changelog[:200]!r}: expected TOPIC=SUBTOPOLOGY, e.g. app-counts-changelog=1"
+            )
         found[topic] = int(number)
     return found

@@ -106,7 +106,7 @@ def read(
     cluster, absent = collect.metadata(wire, {*names, *sources})
     changelogs = _changelogs(group, instances, names, cluster, given)
     rack_aware, _, doubts = asked_configs(settings, wire, cluster)
-    logs = {one.topic for one in changelogs}
+    logs = {changelog.topic for changelog in changelogs}
     before = after = _poll(wire, cluster, logs)
     rates = measure() if measure is not None else None
     if measure is not None:

@@ -151,12 +151,12 @@ def reads_of_plan(found: FoundApplication, plan: Plan, *, with_racks: bool) -> t
     """
     live = found.live
     clients = {
-        one.process: (
-            live.state.states[one.process].rack_id,
+        instance.process: (
+            live.state.states[instance.process].rack_id,
             bool(found.brokers.rack_aware_fetch)
-            and (with_racks or all(member.rack.fetches_with_rack for member in one.members)),
+            and (with_racks or all(member.rack.fetches_with_rack for member in instance.members)),
         )
-        for one in live.instances
+        for instance in live.instances
     }
 
     def reads(kind: TaskType) -> OptionReads:
@@ -197,7 +197,9 @@ def _gained(plan: Plan, before: Plan, kind: TaskType) -> int:
 def _restored(live: LiveApplication, plan: Plan, rates: Rates) -> int | None:
     """Return the bytes of the changelogs of tasks on clients that neither have them now nor have state of them."""
     wanted: list[Partition] = []
-    state = {one.process: {*one.active, *one.standby, *one.offset_sums} for one in live.instances}
+    state = {
+        instance.process: {*instance.active, *instance.standby, *instance.offset_sums} for instance in live.instances
+    }
     for process, assignment in plan.items():
         for task in assignment.tasks.keys() - state[process]:
             info = live.state.all_tasks[task]

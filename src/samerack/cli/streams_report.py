@@ -44,17 +44,17 @@ def report_of(
         "subtopologies": _subtopologies(live),
         "changelogs": [
             {
-                "topic": one.topic,
-                "partitions": one.partitions,
-                "subtopology": one.subtopology,
-                "known_by": None if one.known_by is None else one.known_by.value,
+                "topic": changelog.topic,
+                "partitions": changelog.partitions,
+                "subtopology": changelog.subtopology,
+                "known_by": None if changelog.known_by is None else changelog.known_by.value,
             }
-            for one in live.changelogs
+            for changelog in live.changelogs
         ],
         "standbys_now": found.standbys,
         "present": _bill(present, prices),
         "weights": "bytes" if by_bytes else "partitions",
-        "options": [_option(one, prices) for one in options],
+        "options": [_option(option, prices) for option in options],
         "standby_placements": placements,
         "unknown": [asdict(one) for one in (*unknown, *why)],
         "advice": _advice(found, present, options, by_bytes=by_bytes),
@@ -64,25 +64,25 @@ def report_of(
 
 def _clients(found: FoundApplication) -> list[dict[str, Any]]:
     live, result = found.live, []
-    for one in live.instances:
-        plan: Plan = {one.process: live.present[one.process]}
+    for instance in live.instances:
+        plan: Plan = {instance.process: live.present[instance.process]}
         sources, changelogs = reads_of_plan(found, plan, with_racks=False)
-        first = one.members[0]
+        first = instance.members[0]
         result.append(
             {
-                "process": str(one.process),
-                "members": sorted(member.client_id for member in one.members),
+                "process": str(instance.process),
+                "members": sorted(member.client_id for member in instance.members),
                 "host": first.client_host,
-                "threads": len(one.members),
-                "rack": live.state.states[one.process].rack_id,
+                "threads": len(instance.members),
+                "rack": live.state.states[instance.process].rack_id,
                 "rack_from": first.rack.source,
-                "fetches_with_rack": all(member.rack.fetches_with_rack for member in one.members),
-                "tags": dict(live.state.states[one.process].client_tags),
-                "active": _names(live.present[one.process].of_type(TaskType.ACTIVE)),
-                "standby": _names(live.present[one.process].of_type(TaskType.STANDBY)),
+                "fetches_with_rack": all(member.rack.fetches_with_rack for member in instance.members),
+                "tags": dict(live.state.states[instance.process].client_tags),
+                "active": _names(live.present[instance.process].of_type(TaskType.ACTIVE)),
+                "standby": _names(live.present[instance.process].of_type(TaskType.STANDBY)),
                 "sources": asdict(sources),
                 "changelogs": None if changelogs is None else asdict(changelogs),
-                "followup_ms": one.followup_ms,
+                "followup_ms": instance.followup_ms,
             }
         )
     return result
@@ -176,7 +176,9 @@ def _best(found: FoundApplication, present: OptionCost, options: list[Option], *
 
     One that puts more standbys beside their actives does not count where clients have tags, which may keep them apart.
     """
-    alike = [(one, one.bill) for one in options if one.bill is not None and one.standbys == found.standbys]
+    alike = [
+        (option, option.bill) for option in options if option.bill is not None and option.standbys == found.standbys
+    ]
     if not alike:
         return (
             "give --standbys with the application's own number; other numbers cannot be compared with the current state"
@@ -198,7 +200,9 @@ def _best(found: FoundApplication, present: OptionCost, options: list[Option], *
     apart = [row for row in known if not tags or (row[1].beside_active_rack or 0) <= (present.beside_active_rack or 0)]
     if (chosen := best_of(apart)) is not None:
         best, bill, count = chosen
-        silent = not all(member.rack.fetches_with_rack for one in found.live.instances for member in one.members)
+        silent = not all(
+            member.rack.fetches_with_rack for instance in found.live.instances for member in instance.members
+        )
         then, before = (f" and {words.rate(_bytes(one))}" if counts_bytes else "" for one in (bill, present))
         return (
             f"set rack.aware.assignment.strategy={best.strategy}"
@@ -256,7 +260,7 @@ def _advice(found: FoundApplication, present: OptionCost, options: list[Option],
             "with streams.weights=bytes (task.assignor.class=io.samerack.streams.AgentTaskAssignor)"
         )
     clients = found.live.instances
-    silent = [one for one in clients if not all(member.rack.fetches_with_rack for member in one.members)]
+    silent = [client for client in clients if not all(member.rack.fetches_with_rack for member in client.members)]
     if silent:
         without = "" if by_brokers else "Kafka's own strategies then do nothing for the whole application, and "
         lines.append(

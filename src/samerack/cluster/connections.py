@@ -200,7 +200,7 @@ class Connections:
             include_topic_authorized_operations=False,
         )
         response = await self.send(request, node_id=node_id)
-        found = {one.node_id: Node(one.node_id, one.host, one.port) for one in response.brokers}
+        found = {broker.node_id: Node(broker.node_id, broker.host, broker.port) for broker in response.brokers}
         if not found:
             raise kafka_errors.MetadataEmptyBrokerList(str(node_id))
         self._brokers, self._refreshed_at = found, time.monotonic()
@@ -218,7 +218,7 @@ class Connections:
 
     def advertised(self) -> list[tuple[str, int]]:
         """Return the addresses that brokers advertise; none if the address that answered is among them."""
-        found = {(one.host, one.port) for one in self._brokers.values()}
+        found = {(broker.host, broker.port) for broker in self._brokers.values()}
         return [] if found & {(one.host, one.port) for one in self._bootstrap.values()} else list(found)
 
     def least_loaded_node(self) -> NodeId | None:

@@ -110,7 +110,9 @@ def ask_brokers(wire: BrokerClient) -> tuple[Mapping[int, BrokerProtocols], tupl
     unknown = dict.fromkeys(filter(None, (_refused(answer, "on the cluster") for answer in configs)))
     brokers = {
         broker: BrokerProtocols(
-            release=release_of({one.api_key: (one.min_version, one.max_version) for one in versions.api_keys}),
+            release=release_of(
+                {api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in versions.api_keys}
+            ),
             group_version=_level(versions),
             configs=_values(of_broker),
         )
@@ -147,7 +149,7 @@ def ask_members(wire: BrokerClient, group: str) -> GroupProtocols:
         _response,
         wire.ask([versions_question(broker), BrokerRequest(broker=broker, request=describe_groups([group]))]),
     )
-    has = {one.api_key: one.max_version for one in versions.api_keys}.get(_CONSUMER_GROUP_DESCRIBE)
+    has = {api_key.api_key: api_key.max_version for api_key in versions.api_keys}.get(_CONSUMER_GROUP_DESCRIBE)
     if has is not None:
         (managed,) = _response(
             *wire.ask([BrokerRequest(broker=broker, request=_by_brokers(group, newer=has > 0))])
@@ -165,18 +167,18 @@ def ask_members(wire: BrokerClient, group: str) -> GroupProtocols:
         state=view.state,
         members=tuple(
             MemberProtocol(
-                id=one.id,
-                client_id=one.client_id,
-                instance_id=one.instance_id,
+                id=member.id,
+                client_id=member.client_id,
+                instance_id=member.instance_id,
                 new=False,
-                user_data=bool(one.given_data),
+                user_data=bool(member.given_data),
                 will_give_data=view.protocol == COOPERATIVE_STICKY
-                and one.subscription is not None
-                and not one.subscription.user_data,
-                unreadable=one.unreadable or "",
+                and member.subscription is not None
+                and not member.subscription.user_data,
+                unreadable=member.unreadable or "",
             )
-            for one in view.members
-            if not seems_agent(one, view.protocol)
+            for member in view.members
+            if not seems_agent(member, view.protocol)
         ),
     )
 
@@ -191,13 +193,13 @@ def _by_brokers(group: str, *, newer: bool) -> Any:
 def _managed(members: Sequence[Any]) -> tuple[MemberProtocol, ...]:
     return tuple(
         MemberProtocol(
-            id=one.member_id,
-            client_id=one.client_id,
-            instance_id=one.instance_id,
+            id=member.member_id,
+            client_id=member.client_id,
+            instance_id=member.instance_id,
             new=new,
         )
-        for one in members
-        if (new := _NEW.get(int(getattr(one, "member_type", -1)))) is not False or one.subscribed_topic_names
+        for member in members
+        if (new := _NEW.get(int(getattr(member, "member_type", -1)))) is not False or member.subscribed_topic_names
     )
 
 
@@ -205,7 +207,7 @@ def _level(versions: Any) -> int | None:
     """Return the finalized level of `group.version`; 0 where brokers know no such feature."""
     if versions.finalized_features_epoch < 0:
         return None
-    levels = {one.name: int(one.max_version_level) for one in versions.finalized_features}
+    levels = {feature.name: int(feature.max_version_level) for feature in versions.finalized_features}
     return levels.get(_FEATURE, 0)
 
 
@@ -227,4 +229,4 @@ def _refused(answer: BrokerResponse, where: str) -> str:
 def _values(answer: BrokerResponse) -> Mapping[str, str]:
     if answer.error is not None:
         return {}
-    return {one.name: one.value for one in answer.response.results[0].configs or () if one.value}
+    return {config.name: config.value for config in answer.response.results[0].configs or () if config.value}

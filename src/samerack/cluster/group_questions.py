@@ -128,7 +128,9 @@ class Coordinators:
                 if answer.error is not None:
                     failure = answer.error
                     break
-                found: list[tuple[str, Any]] = [(str(one.key), one) for one in answer.response.coordinators or ()]
+                found: list[tuple[str, Any]] = [
+                    (str(coordinator.key), coordinator) for coordinator in answer.response.coordinators or ()
+                ]
                 for group, one in found or [(left[0], answer.response)]:
                     if one.error_code:
                         errors[group] = kafka_errors.for_code(one.error_code)
@@ -190,7 +192,7 @@ class GroupTypes:
             raise group_error(group, error())
         coordinator = coordinators.of([group])[group]
         versions = self._response(group, versions_question(coordinator))
-        if all(one.api_key != _CONSUMER_GROUP_DESCRIBE for one in versions.api_keys):
+        if all(api_key.api_key != _CONSUMER_GROUP_DESCRIBE for api_key in versions.api_keys):
             return "classic"
         question = BrokerRequest(broker=coordinator, request=describe_groups([group], "consumer"))
         (described,) = self._response(group, question).groups

@@ -61,7 +61,7 @@ def ask_metadata(wire: BrokerClient, topics: Collection[str], timeout: float = A
             failures.append(answer.error or kafka_errors.BrokerNotAvailableError("a broker lists no brokers"))
             continue
         cluster_id = answer.response.cluster_id or ""
-        brokers |= {int(one.node_id): one.rack or NoRack.UNSET for one in answer.response.brokers}
+        brokers |= {int(broker.node_id): broker.rack or NoRack.UNSET for broker in answer.response.brokers}
         for topic in answer.response.topics:
             if topic.error_code:
                 codes[str(topic.name)] = int(topic.error_code)
@@ -124,8 +124,8 @@ def _question(names: Sequence[str] | None) -> BrokerRequest:
 
 def _partitions(topic: Any) -> tuple[PartitionView, ...]:
     return tuple(
-        _view(one.leader_id, tuple(one.replica_nodes), tuple(one.isr_nodes))
-        for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
+        _view(partition.leader_id, tuple(partition.replica_nodes), tuple(partition.isr_nodes))
+        for partition in sorted(topic.partitions, key=lambda partition: int(partition.partition_index))
     )
 
 

@@ -162,7 +162,9 @@ class BrokerVersions:
             if answer.error is not None:
                 log.debug("versions-unknown", broker=answer.question.broker, error=one_line(answer.error))
                 return False
-            ranges.append({one.api_key: (one.min_version, one.max_version) for one in answer.response.api_keys})
+            ranges.append(
+                {api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.response.api_keys}
+            )
         found = versions_of([(release_of(one), one) for one in ranges])
         if found != self.found:
             self.found = found

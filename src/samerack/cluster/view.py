@@ -102,7 +102,7 @@ class SettledCluster:
 def _racks_of(
     brokers: Mapping[int, Rack], topics: Mapping[str, tuple[PartitionView | SettledPartition, ...]]
 ) -> BrokerRacks:
-    placed = {broker for partitions in topics.values() for one in partitions for broker in one.replicas}
+    placed = {broker for partitions in topics.values() for partition in partitions for broker in partition.replicas}
     named = {broker: rack for broker, rack in brokers.items() if isinstance(rack, str)}
     return BrokerRacks(
         names=frozenset(named.values()), complete=bool(brokers) and placed | brokers.keys() <= named.keys()

@@ -149,7 +149,7 @@ class ClusterWatch(Service):
             return frozenset()
         latest = time.monotonic() - self._times.change
         topics = self._interest.get(group, frozenset()) & refused.keys()
-        return frozenset(one for one in topics if refused[one] < latest or not self.cluster.topics.get(one))
+        return frozenset(topic for topic in topics if refused[topic] < latest or not self.cluster.topics.get(topic))
 
     def selector(self) -> bool | None:
         """Return whether brokers serve from the reader's rack; None before they have answered for the first time.

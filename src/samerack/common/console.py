@@ -57,9 +57,9 @@ class Column:
 def table_of(columns: Iterable[Column], *, width: int) -> Table:
     """Return a table for a terminal of this width: columns that it has no room for are left out, and no name is cut."""
     shown = [
-        one
-        for one in columns
-        if width >= one.from_width and not (one.optional and all(cell == UNKNOWN for cell in one.cells))
+        column
+        for column in columns
+        if width >= column.from_width and not (column.optional and all(cell == UNKNOWN for cell in column.cells))
     ]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for one in shown:

@@ -59,7 +59,7 @@ class Tenures:
         if group not in self._known:
             responsibility = lead(group)
             if responsibility not in self._measuring:
-                responsibility = next((observe(one) for one in self._patterns if fits(one, group)), "")
+                responsibility = next((observe(pattern) for pattern in self._patterns if fits(pattern, group)), "")
             self._known[group] = self.held.get(responsibility)
         return self._known[group]
 

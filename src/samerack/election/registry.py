@@ -185,7 +185,7 @@ class RegistryReader(Service):
         self._take(answers)
         if self.registry.sum_up(time.monotonic()):
             self._changed()
-        failed = {one_line(one) for one in answers.values() if isinstance(one, Exception)}
+        failed = {one_line(answer) for answer in answers.values() if isinstance(answer, Exception)}
         if self.refused or not failed:
             self._failed = ""
         else:

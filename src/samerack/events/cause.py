@@ -243,9 +243,9 @@ def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], 
 def of_traffic(group: GroupTraffic, *, partitions: Mapping[str, int]) -> GroupSnapshot:
     """Convert a measured group; `partitions` has how many each topic has."""
     owned: dict[str, set[Partition]] = {}
-    for one in group.partitions:
-        if one.member is not None:
-            owned.setdefault(one.member, set()).add(one.partition)
+    for partition in group.partitions:
+        if partition.member is not None:
+            owned.setdefault(partition.member, set()).add(partition.partition)
     return GroupSnapshot(
         members={
             member_key(member.id, member.instance_id): MemberSnapshot(

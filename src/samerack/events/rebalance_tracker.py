@@ -76,13 +76,13 @@ class GroupCommits:
         known = {one.partition: (one.committed, last) for one, last in zip(self._polled, self._progress, strict=True)}
         found: list[_Progress | None] = []
         alike: dict[_Progress, _Progress] = {}
-        for one in partitions:
-            if one.committed is None or one.member is None:
+        for partition in partitions:
+            if partition.committed is None or partition.member is None:
                 found.append(None)
                 continue
-            owner, waits = keys.get(one.member, one.member), (one.readable_records or 0) > _UNREADABLE
-            committed, last = known.get(one.partition, (None, None))
-            moved = committed != one.committed
+            owner, waits = keys.get(partition.member, partition.member), (partition.readable_records or 0) > _UNREADABLE
+            committed, last = known.get(partition.partition, (None, None))
+            moved = committed != partition.committed
             if last is None or last.owner != owner:
                 now = _Progress(owner, at, last.usual if last is not None else 0.0, waits)
             elif moved or not last.waits:
@@ -162,7 +162,7 @@ class RebalanceTracker:
 
     def _compare(self, followed: _Followed, group: GroupTraffic, at: float, counts: dict[str, int]) -> None:
         if group.state not in _SETTLED:
-            clients = {member_key(one.id, one.instance_id): one.client_id for one in group.members}
+            clients = {member_key(member.id, member.instance_id): member.client_id for member in group.members}
             followed.rebalances.moving(clients, at, measured=True)
             return
         if group.kind in UNPLANNED_KINDS or (group.state == STABLE and group.problem is None and group.members):

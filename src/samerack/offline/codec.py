@@ -272,7 +272,9 @@ def read_bytes(text: str, *, form: str | None = None) -> bytes:
 def _indented(answer: Answer) -> str:
     """Indented JSON with each [topic, number] pair on one line."""
     text = json.dumps(answer, indent=2, ensure_ascii=(sys.stdout.encoding or "ascii").lower() != "utf-8")
-    text = "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
+    text = "".join(
+        character if character.isprintable() or character == "\n" else json.dumps(character)[1:-1] for character in text
+    )
     return re.sub(r"\[\n\s*(\"(?:[^\"\\]|\\.)*\"),\n\s*(-?\d+)\n\s*\]", r"[\1, \2]", text)
 
 

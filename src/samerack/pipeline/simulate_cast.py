@@ -122,7 +122,9 @@ def cast_of(fleet: Fleet, index: int) -> SimulatedGroup:
     loses_at = _some_step(fleet, draw, fleet.losing)
     forgets_racks = draw.random() < 0.3
     if forgets_racks:  # else the agent knows the racks of members without `client.rack` from its maps
-        members = tuple(one if one.tells_rack else one.model_copy(update={"rack": UNKNOWN}) for one in members)
+        members = tuple(
+            member if member.tells_rack else member.model_copy(update={"rack": UNKNOWN}) for member in members
+        )
     return SimulatedGroup(
         state=GroupState(
             id="-",

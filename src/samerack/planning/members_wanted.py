@@ -203,7 +203,7 @@ class _Program:
         _solve(self._solver, self._total)
         least = self._solver.Add(self._total <= round(self._solver.Objective().Value()))
         _solve(self._solver, self._solver.Sum(self._changes))
-        found = np.array([round(one.solution_value()) for one in self._members], np.int64)
+        found = np.array([round(member.solution_value()) for member in self._members], np.int64)
         least.SetUb(self._infinity)
         return found
 

@@ -247,6 +247,10 @@ def unpolled_topics_reason(unknown: frozenset[str]) -> str:
 def unreadable_member_reason(view: GroupView) -> str:
     """Return the reason that a member's subscription cannot be read."""
     return next(
-        (f"member {one.id}: {one.unreadable}" for one in view.members if one.unreadable and one.subscription is None),
+        (
+            f"member {member.id}: {member.unreadable}"
+            for member in view.members
+            if member.unreadable and member.subscription is None
+        ),
         "",
     )

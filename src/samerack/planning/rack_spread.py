@@ -64,12 +64,12 @@ class RackSpread:
     @property
     def too_many(self) -> tuple[str, ...]:
         """The racks that would have fewer members."""
-        return tuple(one.rack for one in self.racks if one.members > one.even_members)
+        return tuple(rack.rack for rack in self.racks if rack.members > rack.even_members)
 
     @property
     def too_few(self) -> tuple[str, ...]:
         """The racks that would have more members."""
-        return tuple(one.rack for one in self.racks if one.members < one.even_members)
+        return tuple(rack.rack for rack in self.racks if rack.members < rack.even_members)
 
 
 def rack_spread(
@@ -131,10 +131,10 @@ def evenly_spread(problem: Problem, racks: Sequence[str]) -> Problem:
     sizes = {int(one): int(count) for one, count in zip(*np.unique(kind, return_counts=True), strict=True)}
     total = np.zeros(len(places), np.int64)
     member_rack = problem.member_rack.copy()
-    for one in sorted(sizes, key=lambda number: (-sizes[number], number)):
-        mine = np.flatnonzero(kind == one)
+    for size in sorted(sizes, key=lambda number: (-sizes[number], number)):
+        mine = np.flatnonzero(kind == size)
         now = np.bincount(problem.member_rack[mine], minlength=len(problem.racks))[places]
-        seats = _even(sizes[one], now, total)
+        seats = _even(sizes[size], now, total)
         total += seats
         member_rack[mine] = _moved(problem.member_rack[mine], places, seats)
     return replace(problem, member_rack=member_rack)

@@ -77,6 +77,6 @@ def _replicas(cluster: Any, topic: str) -> Replicas | None:
     placed = {}
     for number in cluster.partitions_for_topic(topic) or ():
         partition = TopicPartition(topic, number)
-        nodes = [one.node_id for one in brokers if cluster.is_replica_node(partition, one.node_id)]
+        nodes = [broker.node_id for broker in brokers if cluster.is_replica_node(partition, broker.node_id)]
         placed[number] = cluster.leader_for_partition(partition), nodes
-    return racks_of_replicas(placed, {one.node_id: one.rack for one in brokers})
+    return racks_of_replicas(placed, {broker.node_id: broker.rack for broker in brokers})

@@ -70,7 +70,7 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
         return without_racks
     if seen is None:
         return None
-    nearest = min(with_racks, without_racks, key=lambda one: abs(one - seen))
+    nearest = min(with_racks, without_racks, key=lambda value: abs(value - seen))
     return nearest if abs(nearest - seen) <= _NEAR else seen
 
 

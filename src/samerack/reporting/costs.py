@@ -301,13 +301,13 @@ def _answered(cluster: ClusterView, group: GroupTraffic) -> tuple[int, int]:
     """Return the partitions that another rack serves with a replica in sync in the member's, and all known ones."""
     members = {member.id: member.rack for member in group.members}
     elsewhere = known = 0
-    for one in group.partitions:
-        member = members.get(one.member) if one.member is not None else None
-        if member is None or member.rack is None or one.serving_rack is None:
+    for partition in group.partitions:
+        member = members.get(partition.member) if partition.member is not None else None
+        if member is None or member.rack is None or partition.serving_rack is None:
             continue
         known += 1
-        view = cluster.partition(*one.partition)
-        if member.fetches_with_rack and one.serving_rack != member.rack and view is not None:
+        view = cluster.partition(*partition.partition)
+        if member.fetches_with_rack and partition.serving_rack != member.rack and view is not None:
             elsewhere += any(cluster.brokers.get(broker) == member.rack for broker in view.in_sync)
     return elsewhere, known
 

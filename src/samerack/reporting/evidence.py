@@ -270,7 +270,7 @@ def in_racks(members: Mapping[str, str]) -> Cure:
     """Return the cure by which these members are in the named racks of brokers."""
 
     def cure(problem: Problem) -> Problem:
-        racks = [problem.racks.index(members[one]) if one in members else NOBODY for one in problem.members]
+        racks = [problem.racks.index(members[member]) if member in members else NOBODY for member in problem.members]
         mine = _among(problem, members)
         return replace(problem, member_rack=np.where(mine, np.array(racks, np.int32), problem.member_rack))
 

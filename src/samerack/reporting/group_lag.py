@@ -136,7 +136,7 @@ def largest_first(value: float | None, unknown: int = 0) -> tuple[bool, float]:
 def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
     """Return the lag of a measured group; what it reads is not known before one commit interval is measured."""
     if BlindSpot.YOUNG in group.blind_spots:
-        group = replace(group, partitions=[replace(one, bytes_per_second=None) for one in group.partitions])
+        group = replace(group, partitions=[replace(partition, bytes_per_second=None) for partition in group.partitions])
     by_id, owned = {member.id: member for member in group.members}, group.owned_by_member()
     shows = group.owned_known and group.kind not in UNPLANNED_KINDS
     members = tuple(_of_member(member, owned[member.id], group, shows_owned=shows) for member in group.members)
@@ -149,7 +149,7 @@ def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
         topics={topic: lag_of_topic(group, topic) for topic in group.lag},
         racks=tuple(_of_rack([one for one in members if one.rack == rack], owned, shows_owned=shows) for rack in racks),
         members=members,
-        partitions=tuple(_of_partition(one, by_id.get(one.member or "")) for one in group.partitions),
+        partitions=tuple(_of_partition(partition, by_id.get(partition.member or "")) for partition in group.partitions),
     )
 
 

@@ -135,7 +135,7 @@ class MoveFacts:
 
 def move_of(facts: MoveFacts, *, back: bool) -> Move:
     """Return how a group moves to the new protocol, or back to the classic one."""
-    group, kinds = facts.group, [one.new for one in facts.protocols.members]
+    group, kinds = facts.group, [member.new for member in facts.protocols.members]
     moved = group.kind != "consumer" if back else group.kind == "consumer" and all(kinds)
     by_bytes = group.problem is not None and group.problem.weights is not None
     forbids = _limits(facts, back=back), *(() if back else (_of_brokers(facts), _of_members(facts)))
@@ -209,7 +209,7 @@ def _without_racks(problem: Problem | None) -> Iterator[str]:
 
 def _gives_no_racks(facts: MoveFacts) -> bool:
     """Return whether there are brokers that give their assignors no racks of partitions."""
-    return any(_FIRST_RELEASE <= one.number < _RACKS_RELEASE for one in facts.brokers.values())
+    return any(_FIRST_RELEASE <= broker.number < _RACKS_RELEASE for broker in facts.brokers.values())
 
 
 def _limits(facts: MoveFacts, *, back: bool) -> Iterator[MoveObstacle]:
@@ -306,12 +306,12 @@ def _warnings(facts: MoveFacts) -> Iterator[str]:
         yield f"{POLICY_KEY} is upgrade on some brokers: there is no way back before it is bidirectional"
     if _gives_no_racks(facts):
         yield "brokers of Kafka 4.0 give assignors no racks of partitions: samerack's saves nothing there"
-    if silent := sum(one.rack.source != "subscription" for one in members):
+    if silent := sum(member.rack.source != "subscription" for member in members):
         yield (
             f"{silent} of {len(members)} members send no client.rack, and brokers know no other racks: they get any "
             "partitions"
         )
-    if members and all(one.instance_id is not None for one in members):
+    if members and all(member.instance_id is not None for member in members):
         yield (
             "all members are static: brokers give each what it had, so that what crosses racks stays as it is now. "
             f"After the roll {JOIN_FOR_A_WHILE.partition(':')[0]}"

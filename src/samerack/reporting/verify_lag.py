@@ -75,9 +75,9 @@ def lag_in_racks(evidence: Evidence) -> Iterator[Finding]:
             continue
         owned = group.owned_by_member()
         readers = [_reader(member, group.paces.get(member.id), owned[member.id]) for member in group.members]
-        for name in sorted({one.rack for one in readers if one.rack is not None}):
-            here = [one for one in readers if one.rack == name]
-            elsewhere = [one for one in readers if one.rack != name]
+        for name in sorted({reader.rack for reader in readers if reader.rack is not None}):
+            here = [reader for reader in readers if reader.rack == name]
+            elsewhere = [reader for reader in readers if reader.rack != name]
             rack = _Rack(name=name, here=here, behind=[one for one in here if one.falls_behind], elsewhere=elsewhere)
             not_known = sum(not one.is_known for one in elsewhere)
             others = sum(one.falls_behind for one in elsewhere)
@@ -154,7 +154,7 @@ def _too_much(evidence: Evidence, group: GroupTraffic, cost: GroupCost, rack: _R
         cause = f"hot {words.some(hot, 'partition')}, most of what its member reads, which has {times}"
     else:
         cures.append(f"run more members in {rack.name}")
-        here, elsewhere = (sum(one.load or 0.0 for one in members) for members in (rack.here, rack.elsewhere))
+        here, elsewhere = (sum(member.load or 0.0 for member in members) for members in (rack.here, rack.elsewhere))
         members = len(rack.here) / (len(rack.here) + len(rack.elsewhere))
         cause = (
             f"too few members there for the load: {members:.0%} of the members have {here / (here + elsewhere):.0%} of "

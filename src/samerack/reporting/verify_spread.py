@@ -136,7 +136,7 @@ def _leaders(
     silent = sum(not member.rack.fetches_with_rack for member in group.members)
     many = f"{silent} of {len(group.members)} members"
     who = f"{many} are not known to fetch with their rack, so only" if silent else "only"
-    leaders = ", ".join(f"{one.rack} {one.leaders}" for one in spread.racks[:_MAX_RACKS])
+    leaders = ", ".join(f"{rack.rack} {rack.leaders}" for rack in spread.racks[:_MAX_RACKS])
     finding = Finding(
         code=Code.UNEVEN_OVER_RACKS,
         where=in_group(group),
@@ -187,7 +187,7 @@ def _dollars(evidence: Evidence, cost: GroupCost, share: float) -> float | None:
 
 def _by_rack(spread: RackSpread) -> str:
     """Return the members of each rack and the partitions near them, of the most uneven racks."""
-    uneven = sorted(spread.racks, key=lambda one: -abs(one.members - one.even_members))[:_MAX_RACKS]
+    uneven = sorted(spread.racks, key=lambda rack: -abs(rack.members - rack.even_members))[:_MAX_RACKS]
     texts = [
         f"{one.rack} {one.members} and {one.near_partitions}"
         + ("" if one.near_bytes_per_second is None else f" ({words.rate(one.near_bytes_per_second)})")

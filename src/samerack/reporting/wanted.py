@@ -47,8 +47,10 @@ JSON: Final = TypeAdapter(MembersWanted | None)
 
 def in_words(racks: Sequence[RackMembers], saved: float | None) -> str:
     """Return where more members are wanted, and where fewer would do; `saved` is in dollars a month."""
-    more = [f"{one.wanted - one.members} more in {one.rack}" for one in racks if one.wanted > one.members]
-    fewer = [f"{one.members - one.wanted} fewer would do in {one.rack}" for one in racks if one.wanted < one.members]
+    more = [f"{rack.wanted - rack.members} more in {rack.rack}" for rack in racks if rack.wanted > rack.members]
+    fewer = [
+        f"{rack.members - rack.wanted} fewer would do in {rack.rack}" for rack in racks if rack.wanted < rack.members
+    ]
     if more:
         price = f", and save up to {words.monthly(saved)}" if saved else ""
         more = [
@@ -107,7 +109,7 @@ class WantedMembers(Collector):
             "samerack_members_wanted",
             "Members with which all is read near and none is too loaded, by rack of the brokers.",
             ("group", "rack"),
-            (((group, one.rack), one.wanted) for group, wanted in known for one in wanted.racks),
+            (((group, rack.rack), rack.wanted) for group, wanted in known for rack in wanted.racks),
         )
 
     def _compute(self, group: GroupTraffic, cluster: ClusterView) -> MembersWanted | None:

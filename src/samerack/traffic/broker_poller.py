@@ -146,10 +146,10 @@ class BrokerPoller:
         logs_before = self._before_first_commits(poll)
         self._poll_policies(now=now)
         by_records = [one for name, one in poll.items() if self._settings.leading.of(name).balance == "records"]
-        counted = {partition for one in by_records for partition in (*one.owners, *one.committed)}
+        counted = {partition for member in by_records for partition in (*member.owners, *member.committed)}
         self._poll_logs(wanted, now=now, unread=Unread(self.state.groups, poll), counted=counted)
-        for one in by_records:
-            one.records = self._records.rates(one.owners)
+        for member in by_records:
+            member.records = self._records.rates(member.owners)
         self._poll_stable(poll)
         self._poll_serving(poll, now=now)
         self._find_spans(poll, logs_before, now=now)
@@ -236,11 +236,14 @@ class BrokerPoller:
         self.gaps += gaps
         found = [*described.groups, *(state.groups[name].group for name in missed)]
         topics = {topic for group in found for member in group.members for topic in member.topics}
-        topics |= {topic for one in commits.values() for topic, _ in one.offsets}
+        topics |= {topic for commit in commits.values() for topic, _ in commit.offsets}
         topics |= {topic for name in missed for topic, _ in before[name]}
-        topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
+        topics |= {topic for application in described.streams for topic in groups.topics_of_streams(application)}
         self._poll_topics(topics)
-        streams = (groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams)
+        streams = (
+            groups.streams(application, racks=racks, cluster=state.cluster, hosts=hosts)
+            for application in described.streams
+        )
         # once more: only now the replicas are known, which show whether a broker is away
         observed = {group.group: self._placed(group) for group in (*found, *streams)}
         observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}

@@ -169,12 +169,12 @@ def _more_offsets(
 ) -> dict[Partition, int]:
     questions = _to_leaders(led, partial(_offsets_request, isolation=isolation), abouts=(which,))
     return {
-        key(topic.name, one.partition_index): int(one.offset)
+        key(topic.name, partition.partition_index): int(partition.offset)
         for answer in wire.ask_in_batches(questions)
         if answer.error is None
         for topic in answer.response.topics
-        for one in topic.partitions
-        if not one.error_code
+        for partition in topic.partitions
+        if not partition.error_code
     }
 
 

@@ -225,7 +225,7 @@ class Cycle:
     def _served_members(self, poll: Poll) -> dict[MemberKey, dict[Partition, int]]:
         """Return the serving brokers of the members whose clients count by broker only."""
         served: dict[MemberKey, dict[Partition, int]] = {}
-        for group in {one.group for one in self._settings.traffic.client_endpoints}:
+        for group in {client_endpoint.group for client_endpoint in self._settings.traffic.client_endpoints}:
             for partition, member in (poll[group].owners if group in poll else {}).items():
                 broker = self._poller.serving(partition, member)
                 if broker is not None:
@@ -249,7 +249,7 @@ class Cycle:
         ]
         self._builder.rest()
         self._window.caught_up(
-            {one.group: {topic for topic, lag in one.lag.items() if lag == NO_LAG} for one in pictures}
+            {picture.group: {topic for topic, lag in picture.lag.items() if lag == NO_LAG} for picture in pictures}
         )
         return TrafficSnapshot(
             groups=tuple(pictures),

@@ -61,7 +61,9 @@ class Listing(NamedTuple):
 
 def listed(wire: BrokerClient, brokers: Iterable[int], patterns: Sequence[str]) -> Listing:
     """List the matching groups: every broker lists those it coordinates. Agents' own groups are left out."""
-    return matching(wire.ask_in_batches(BrokerRequest(broker=one, request=list_groups()) for one in brokers), patterns)
+    return matching(
+        wire.ask_in_batches(BrokerRequest(broker=broker, request=list_groups()) for broker in brokers), patterns
+    )
 
 
 def matching(answers: Iterable[BrokerResponse], patterns: Sequence[str]) -> Listing:
@@ -73,14 +75,14 @@ def matching(answers: Iterable[BrokerResponse], patterns: Sequence[str]) -> List
         gaps += refused(Family.GROUPS, f"broker {answer.question.broker}", answer.response.error_code)
         if not answer.response.error_code:
             brokers.add(answer.question.broker)
-        for one in answer.response.groups:
-            if one.protocol_type != PROTOCOL_TYPE and selects(patterns, one.group_id):
-                found[str(one.group_id)] = ListedGroup(
-                    group=one.group_id,
+        for group in answer.response.groups:
+            if group.protocol_type != PROTOCOL_TYPE and selects(patterns, group.group_id):
+                found[str(group.group_id)] = ListedGroup(
+                    group=group.group_id,
                     coordinator=answer.question.broker,
-                    protocol_type=one.protocol_type,
-                    state=one.group_state or "",
-                    type=(one.group_type or "").lower(),
+                    protocol_type=group.protocol_type,
+                    state=group.group_state or "",
+                    type=(group.group_type or "").lower(),
                 )
     return Listing(groups=found, brokers=frozenset(brokers), gaps=gaps)
 
@@ -172,11 +174,23 @@ def committed(
 def _positions(group: Any, *, shared: bool) -> Iterator[tuple[str, int, int, int, int]]:
     """Yield topic, partition, offset, leader epoch (negative if unknown) and error code of a group's answer."""
     for topic in group.topics:
-        for one in topic.partitions:
+        for partition in topic.partitions:
             if shared:  # no tool writes it but the brokers, so that an epoch has nothing to prove
-                yield str(topic.topic_name), int(one.partition_index), int(one.start_offset), 0, _code(one)
+                yield (
+                    str(topic.topic_name),
+                    int(partition.partition_index),
+                    int(partition.start_offset),
+                    0,
+                    _code(partition),
+                )
             else:
-                yield topic.name, one.partition_index, int(one.committed_offset), one.committed_leader_epoch, _code(one)
+                yield (
+                    topic.name,
+                    partition.partition_index,
+                    int(partition.committed_offset),
+                    partition.committed_leader_epoch,
+                    _code(partition),
+                )
 
 
 def _code(answer: Any) -> int:

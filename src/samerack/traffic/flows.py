@@ -258,7 +258,7 @@ class _Reads:
     def _is_steady(self, now: float) -> bool:
         if self.is_broken or not self.is_whole or not self.times:
             return False
-        ends = (self.begin, *(one[0] for one in self.times))
+        ends = (self.begin, *(time[0] for time in self.times))
         longest = max(end - begin for begin, end in pairwise(ends))
         return now - self.last <= _LATE * longest
 

@@ -136,7 +136,7 @@ def share(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> Ob
     """Convert a share group (KIP-932) of ShareGroupDescribe: leaders serve its members, whatever their rack."""
     members = (_assigned(raw, racks=racks, hosts=hosts) for raw in described.members)
     return _by_brokers(
-        described, "share", [replace(one, rack=replace(one.rack, fetches_with_rack=False)) for one in members]
+        described, "share", [replace(member, rack=replace(member.rack, fetches_with_rack=False)) for member in members]
     )
 
 

@@ -80,10 +80,11 @@ class Paces:
         if before and readers != _readers(partitions):  # members read more or less than before, or paused for that
             before = {}
         behind = {
-            one.partition: track
-            for one in partitions
-            if one.member is not None
-            and (track := _followed(before.get(one.partition), one, now=now, poll_seconds=poll_seconds)) is not None
+            partition.partition: track
+            for partition in partitions
+            if partition.member is not None
+            and (track := _followed(before.get(partition.partition), partition, now=now, poll_seconds=poll_seconds))
+            is not None
         }
         if behind:
             self._groups[group] = _readers(partitions), behind
@@ -93,9 +94,9 @@ class Paces:
         if not slow:
             return {}
         owned: dict[str, list[PartitionTraffic]] = {member: [] for member in slow}
-        for one in partitions:
-            if one.member in owned:
-                owned[one.member].append(one)
+        for partition in partitions:
+            if partition.member in owned:
+                owned[partition.member].append(partition)
         return {member: _pace(mine, behind, now, poll_seconds) for member, mine in owned.items()}
 
     def forget(self, groups: Iterable[str]) -> None:
@@ -106,7 +107,7 @@ class Paces:
 
 def _readers(partitions: Iterable[PartitionTraffic]) -> int:
     """Return a hash of who reads what."""
-    return hash(tuple(one.member for one in partitions))
+    return hash(tuple(partition.member for partition in partitions))
 
 
 def behind_seconds(poll_seconds: float) -> float:
@@ -151,7 +152,7 @@ def _thinned(commits: tuple[Commit, ...], poll_seconds: float) -> tuple[Commit, 
 def _share(commits: tuple[Commit, ...], poll_seconds: float) -> float | None:
     """Return the part of what was written lately that was read; None while too little is known."""
     last = commits[-1]
-    first = next((one for one in reversed(commits) if last.at - one.at >= _RECENT_SECONDS), commits[0])
+    first = next((commit for commit in reversed(commits) if last.at - commit.at >= _RECENT_SECONDS), commits[0])
     if last.at - first.at < _min_seconds(poll_seconds) or last.end <= first.end:
         return None
     return (last.committed - first.committed) / (last.end - first.end)
@@ -160,11 +161,11 @@ def _share(commits: tuple[Commit, ...], poll_seconds: float) -> float | None:
 def _grows(commits: tuple[Commit, ...], poll_seconds: float) -> bool:
     """Return whether the lag at commits has grown beyond what is uncertain, and did so up to the last ones."""
     last = commits[-1]
-    return last.age > min(one.age for one in commits[-3:]) and any(
-        last.at - one.at >= _min_seconds(poll_seconds)
-        and last.age - one.age > _NOISE_POLLS * poll_seconds
-        and last.committed - one.committed < _FALLING * (last.end - one.end)
-        for one in commits[:-1]
+    return last.age > min(commit.age for commit in commits[-3:]) and any(
+        last.at - commit.at >= _min_seconds(poll_seconds)
+        and last.age - commit.age > _NOISE_POLLS * poll_seconds
+        and last.committed - commit.committed < _FALLING * (last.end - commit.end)
+        for commit in commits[:-1]
     )
 
 

@@ -121,12 +121,12 @@ def probe(
         leader = answer.question.broker
         gaps += refused(Family.PROBE, f"broker {leader}", answer.response.error_code)
         for topic in answer.response.responses:
-            for one in topic.partitions:
-                if one.error_code:
-                    gaps += refused(Family.PROBE, str(topic.topic), one.error_code)
+            for partition in topic.partitions:
+                if partition.error_code:
+                    gaps += refused(Family.PROBE, str(topic.topic), partition.error_code)
                     continue
-                name, number = str(topic.topic), int(one.partition_index)
-                preferred = int(one.preferred_read_replica)
+                name, number = str(topic.topic), int(partition.partition_index)
+                preferred = int(partition.preferred_read_replica)
                 reader = ((name, number), answer.question.about)
                 found[asked.get(reader, reader)] = preferred if preferred >= 0 else leader
     return found, gaps

@@ -92,12 +92,12 @@ def measured(flows: Iterable[Flow]) -> float | None:
 
 def by_long_run(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
     """Return the share that crosses racks of what owners read in the long run, out of those with both racks known."""
-    return _across(((one, one.long_run_per_second) for one in partitions), racks)
+    return _across(((partition, partition.long_run_per_second) for partition in partitions), racks)
 
 
 def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
     """Return the share of owned partitions served from another rack, out of those with both racks known."""
-    return _across(((one, 1.0) for one in partitions), racks)
+    return _across(((partition, 1.0) for partition in partitions), racks)
 
 
 def _across(sizes: Iterable[tuple[PartitionTraffic, float | None]], racks: Mapping[str, str | None]) -> float | None:

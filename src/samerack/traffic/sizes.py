@@ -201,10 +201,10 @@ class Sizes:
         for answer in answered(self._wire.ask(questions), Family.SAMPLE, gaps):
             place = answer.question.about
             for topic in answer.response.responses:
-                for one in topic.partitions:
-                    gaps += refused(Family.SAMPLE, str(topic.topic), one.error_code)
-                    if not one.error_code and one.records:
-                        stretch = read_stretch(one.records, place.offset, place.until)
+                for partition in topic.partitions:
+                    gaps += refused(Family.SAMPLE, str(topic.topic), partition.error_code)
+                    if not partition.error_code and partition.records:
+                        stretch = read_stretch(partition.records, place.offset, place.until)
                         if stretch is not None:
                             found[place] = stretch
         return found, gaps

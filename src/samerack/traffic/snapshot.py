@@ -312,15 +312,17 @@ class GroupTraffic(ObservedGroup):
     def owned_by_member(self) -> dict[str, list[PartitionTraffic]]:
         """Return the partitions of each member by its id; of some there may be none."""
         owned: dict[str, list[PartitionTraffic]] = {member.id: [] for member in self.members}
-        for one in self.partitions:
-            if one.member in owned:
-                owned[one.member].append(one)
+        for partition in self.partitions:
+            if partition.member in owned:
+                owned[partition.member].append(partition)
         return owned
 
 
 def long_run_rates(partitions: Iterable[PartitionTraffic]) -> dict[tuple[str, int], float]:
     """Return what is read in the long run by partition, in bytes per second, as far as that is known."""
-    return {one.partition: rate for one in partitions if (rate := one.long_run_per_second) is not None}
+    return {
+        partition.partition: rate for partition in partitions if (rate := partition.long_run_per_second) is not None
+    }
 
 
 class Family(StrEnum):

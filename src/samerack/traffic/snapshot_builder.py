@@ -55,19 +55,26 @@ class PartitionRows(Collection[PartitionTraffic]):
     def __init__(self, partitions: Collection[PartitionTraffic]) -> None:
         """Keep what these have."""
         shared: dict[tuple[str | None, str | None], tuple[str | None, str | None]] = {}
-        readers = ((one.member, one.serving_rack) for one in partitions)
-        self._keys = tuple(one.partition for one in partitions)
+        readers = ((partition.member, partition.serving_rack) for partition in partitions)
+        self._keys = tuple(partition.partition for partition in partitions)
         self._readers = tuple(shared.setdefault(reader, reader) for reader in readers)
         self._records = np.array(
             [
-                [_NONE if count is None else count for count in (one.lag_records, one.readable_records, one.committed)]
-                for one in partitions
+                [
+                    _NONE if count is None else count
+                    for count in (partition.lag_records, partition.readable_records, partition.committed)
+                ]
+                for partition in partitions
             ],
             dtype=np.int64,
         )
         # None gets not a number
         self._numbers = np.array(
-            [(one.bytes_per_second, one.written_per_second, one.lag_seconds) for one in partitions], dtype=np.float64
+            [
+                (partition.bytes_per_second, partition.written_per_second, partition.lag_seconds)
+                for partition in partitions
+            ],
+            dtype=np.float64,
         )
 
     def __len__(self) -> int:

@@ -82,10 +82,10 @@ def application_of(
 ) -> LiveApplication:
     """Return an application as its assignors would see it; `configs` are the plan's settings: no metadata has them."""
     logs: dict[int, list[Changelog]] = {}
-    unplaced = [one for one in changelogs if one.subtopology is None]
-    for one in changelogs:
-        if one.subtopology is not None:
-            logs.setdefault(one.subtopology, []).append(one)
+    unplaced = [changelog for changelog in changelogs if changelog.subtopology is None]
+    for changelog in changelogs:
+        if changelog.subtopology is not None:
+            logs.setdefault(changelog.subtopology, []).append(changelog)
     stateful = found.stateful | logs.keys()
     infos = {
         task: _info(task, partitions, logs, brokers, stateful=task.subtopology in stateful)
@@ -106,15 +106,17 @@ def application_of(
             )
         )
     racks = brokers.cluster.racks
-    states = {one.process: _client(one, infos, ends, racks) for one in found.clients}
+    states = {client.process: _client(client, infos, ends, racks) for client in found.clients}
     return LiveApplication(
         instances=found.clients,
         state=ApplicationState(states=states, all_tasks=infos, assignment_configs=configs),
         present={
-            one.process: assignment_of(
-                one.process, active=one.active & infos.keys(), standby=(one.standby - one.active) & infos.keys()
+            client.process: assignment_of(
+                client.process,
+                active=client.active & infos.keys(),
+                standby=(client.standby - client.active) & infos.keys(),
             )
-            for one in found.clients
+            for client in found.clients
         },
         changelogs=tuple(changelogs),
         changelogs_known=not any(one.candidates for one in unplaced)
@@ -251,7 +253,7 @@ def _of_tables(found: Instances, logs: Mapping[int, list[Changelog]], stateful: 
 
 
 def _of_lags(clients: Iterable[Instance], infos: Mapping[TaskId, TaskInfo]) -> list[Unknown]:
-    standbys = sum(len((one.standby - one.active) & infos.keys()) for one in clients)
+    standbys = sum(len((client.standby - client.active) & infos.keys()) for client in clients)
     if not standbys:
         return []
     return [
@@ -265,20 +267,20 @@ def _of_lags(clients: Iterable[Instance], infos: Mapping[TaskId, TaskInfo]) -> l
 def _of_racks(clients: Sequence[Instance], infos: Mapping[TaskId, TaskInfo], brokers: BrokerRacks) -> list[Unknown]:
     found = [
         Unknown(
-            what=f"rack of client {one.process}",
+            what=f"rack of client {client.process}",
             cause="no source knows it; set client.rack there, or racks.client_ids or racks.networks here",
         )
-        for one in clients
-        if all(member.rack.named is None for member in one.members)
+        for client in clients
+        if all(member.rack.named is None for member in client.members)
     ]
     found += [
         Unknown(
-            what=f"rack of client {one.process}",
+            what=f"rack of client {client.process}",
             cause=f"no broker has the rack {foreign!r}: it reads across racks whatever the plan, or the name is "
             f"misspelt; brokers are in {', '.join(map(repr, sorted(brokers.names)))}",
         )
-        for one in clients
-        for foreign in sorted(filter(None, {placed(member.rack, brokers).foreign for member in one.members}))
+        for client in clients
+        for foreign in sorted(filter(None, {placed(member.rack, brokers).foreign for member in client.members}))
     ]
     parts = {
         (part.topic, part.partition) for info in infos.values() for part in info.topic_partitions if not part.racks

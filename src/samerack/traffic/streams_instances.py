@@ -265,8 +265,8 @@ def of_streams(described: Any, group: ObservedGroup) -> Instances:
             standby=_tasks((*assigned.standby_tasks, *assigned.warmup_tasks), numbers),
         )
         sums = {
-            TaskId(subtopology=numbers[str(one.subtopology_id)], partition=int(one.partition)): int(one.offset)
-            for one in raw.task_offsets
+            TaskId(subtopology=numbers[str(offset.subtopology_id)], partition=int(offset.partition)): int(offset.offset)
+            for offset in raw.task_offsets
         }
         parts.setdefault(process, []).append((member, tasks, sums))
     return Instances(

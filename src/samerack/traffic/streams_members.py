@@ -149,7 +149,7 @@ def topics_by_subtopology(described: Any) -> dict[str, tuple[str, ...]]:
     """Return the topics that each subtopology of a KIP-1071 group reads, ascending, by its id."""
     return {
         str(part.subtopology_id): tuple(
-            sorted({*map(str, part.source_topics), *(str(one.name) for one in part.repartition_source_topics)})
+            sorted({*map(str, part.source_topics), *(str(topic.name) for topic in part.repartition_source_topics)})
         )
         for part in subtopologies_of(described)
     }

@@ -98,7 +98,7 @@ class Production:
         polled = tuple(partitions)
         if not 0 < seconds <= LONGEST_STEP_SECONDS:
             kept = frozenset(polled)
-            self._keep(tuple(one for one in self._partitions if one in kept))
+            self._keep(tuple(partition for partition in self._partitions if partition in kept))
             return
         self._keep(polled)
         if not self._seconds.size or self._seconds[-1] >= self._block_seconds:

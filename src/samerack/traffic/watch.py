@@ -158,7 +158,11 @@ class TrafficWatch(Service):
             AgentError: No broker can be reached at all.
         """
         tenures = self._leadership.tenures
-        mine = [one for one in self._settings.client_endpoints if tenures.of_group(one.group) is not None]
+        mine = [
+            client_endpoint
+            for client_endpoint in self._settings.client_endpoints
+            if tenures.of_group(client_endpoint.group) is not None
+        ]
         with ThreadPoolExecutor(_SCRAPES_AT_ONCE, "scrape") as pool:
             scraped = [gap for gaps in pool.map(self._scrape, mine) for gap in gaps]
         rack_aware, unknown = self._selector()

@@ -117,7 +117,7 @@ def reason_of(answer: HttpAnswer, *keys: str) -> str:
 
 def line(text: str) -> str:
     """Return a foreign text on one line, printable and shortened."""
-    shown = "".join(one if one.isprintable() else " " for one in text)
+    shown = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(shown.split())[:_MAX_SHOWN]
 
 
