@@ -15,7 +15,6 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.supervisor.protocol import MemberIdentity
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
-from samerack.agent.web import requests as web_requests
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import connect
 from samerack.common.errors import AgentError, RefusedError
@@ -105,7 +104,7 @@ class ClusterAgent:
                 notes=self.health.notes,
                 wanted=parts.wanted.of,
             ),
-            *web_requests.routes(parts.led),
+            *web_api.leader_routes(parts.led),
             *(web_api.streams_routes(parts.streams) if parts.streams is not None else ()),
             *web_api.statistics_routes(parts.measuring.post),
         )

@@ -31,7 +31,7 @@ from samerack.events.cause import clients_of, of_plan, of_view
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.events.rebalances import LedPlan, Rebalances
 from samerack.planning.members import members_of_view, placed
-from samerack.reporting.verify_racks import rack_warnings
+from samerack.reporting.verify_spread import rack_warnings
 from samerack.settings.all_settings import Settings
 
 _FENCED_CURE: Final = (

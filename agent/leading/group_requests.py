@@ -19,6 +19,9 @@ from samerack.agent.leading.group_memory import KeptFile
 from samerack.agent.policy.requests import ASKED, OperatorRequest, RequestKind, in_words
 from samerack.common.records import JsonAnswer
 
+PATH: Final = "/v1/requests"
+RESUME: Final = "resume"
+"""The action that ends all requests for a group."""
 _REQUESTS: Final = TypeAdapter(tuple[OperatorRequest, ...])
 
 

@@ -15,9 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from samerack.agent.web.guard import refusal
 from samerack.agent.web.page import css_route, headline, rendered
-from samerack.agent.web.server import Check, application, metrics_route
+from samerack.agent.web.server import Check, application, metrics_route, refusal
 from samerack.agent.web.tables import OF_SEVERAL, ShownGroup, group_address, groups_table
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService

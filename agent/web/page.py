@@ -19,9 +19,16 @@ from starlette.routing import Route
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.policy import WAITS
 from samerack.agent.streams.reporter import StreamsStatus
-from samerack.agent.web.event_rows import event_rows
 from samerack.agent.web.history_plot import plot
-from samerack.agent.web.tables import OF_ONE, ShownGroup, group_address, groups_table, known_sort, lag_tables
+from samerack.agent.web.tables import (
+    OF_ONE,
+    ShownGroup,
+    event_rows,
+    group_address,
+    groups_table,
+    known_sort,
+    lag_tables,
+)
 from samerack.common import words
 from samerack.common.money import per_month
 from samerack.events.event import duration

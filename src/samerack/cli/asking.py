@@ -28,11 +28,11 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
 from samerack.common.patterns import EVERY, exactly
 from samerack.events import EventLog
-from samerack.reporting import findings, group_lag, host_racks, report, wanted
-from samerack.reporting.findings import Findings
+from samerack.reporting import group_lag, report, wanted
+from samerack.reporting.evidence import Findings, findings_from_json
 from samerack.reporting.group_lag import GroupLag
 from samerack.reporting.report import Report
-from samerack.reporting.report_service import ReportService
+from samerack.reporting.report_service import ReportService, host_racks_from_json
 from samerack.settings.all_settings import Settings, only_cluster
 from samerack.settings.cures import agent_url, command
 from samerack.settings.flags import settings_from
@@ -136,7 +136,7 @@ def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Finding
     """
     answer = None if measure else _asked(where, "/v1/findings")
     if answer is not None:
-        decoded = findings.from_json(answer)
+        decoded = findings_from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
             if not decoded.brokers:  # which would look like a sound cluster, whatever else the agent lacks
                 raise _unmeasured(where)
@@ -202,7 +202,7 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
     where = AgentPlace(settings=settings)
     try:
         answer = _asked(where, f"/v1/racks?group={quote(group, safe='')}")
-        decoded = host_racks.from_json(answer) if answer is not None else None
+        decoded = host_racks_from_json(answer) if answer is not None else None
     except AgentError as error:
         return NO_HOSTS, f"without the racks that only the agent knows: {error}"
     return (decoded.hosts() if decoded is not None and _same_cluster(where, decoded.bootstrap) else NO_HOSTS), ""

@@ -53,7 +53,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Show how many records of each partition a group has not read yet, how old the oldest is, and who reads them.",
     ),
     "lead": Command(
-        "cli.lead",
+        "cli.requests",
         "Make the running agent the leader of a group now, instead of when the group's leader leaves.",
     ),
     "leave": Command(

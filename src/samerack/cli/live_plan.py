@@ -33,11 +33,15 @@ from samerack.planning.curve import CurvePoint, points_of
 from samerack.planning.members import PlanMember, placed
 from samerack.planning.problem import Mode, mode_of, problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
-from samerack.reporting.baseline import sends_rack
+from samerack.reporting.baseline import missing_change, sends_rack, server_assignment
 from samerack.reporting.report import ServerAssignment
-from samerack.reporting.server_assignment import missing_change, server_assignment
-from samerack.reporting.verify_racks import rack_warnings
-from samerack.reporting.verify_spread import CURE_OF_COPARTITIONING, cure_of_uneven, members_uneven, uneven_in_words
+from samerack.reporting.verify_spread import (
+    CURE_OF_COPARTITIONING,
+    cure_of_uneven,
+    members_uneven,
+    rack_warnings,
+    uneven_in_words,
+)
 from samerack.reporting.wanted import MembersWanted
 from samerack.settings.all_settings import Settings
 from samerack.settings.measuring import price_table

@@ -9,8 +9,7 @@ import typer
 from samerack.cli.asking import MeasureOption, WindowOption, place, verdict
 from samerack.common import words
 from samerack.common.console import Console
-from samerack.reporting import findings
-from samerack.reporting.findings import Finding, Findings
+from samerack.reporting.evidence import Finding, Findings, findings_to_json
 from samerack.reporting.report import not_in_sums, sums_in_words
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
@@ -33,7 +32,7 @@ def verify(
     where = place(config, bootstrap, assignments)
     found, origin = verdict(where, window=window, measure=measure)
     if as_json:
-        typer.echo(findings.to_json(found))
+        typer.echo(findings_to_json(found))
     else:
         _show(found, origin)
     if found.costs:

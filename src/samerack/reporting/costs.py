@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from samerack.cluster.view import ClusterView
 from samerack.common.money import PriceTable, per_month
@@ -20,14 +20,11 @@ from samerack.planning.rack_spread import broker_racks
 from samerack.reporting.baseline import own_share
 from samerack.reporting.bill import bill
 from samerack.reporting.group_lag import lag_of_group, lag_of_topic
-from samerack.reporting.report import GroupCost, PairCost, Report, TopicCost
+from samerack.reporting.report import MIN_SHARE, GroupCost, PairCost, Report, TopicCost
 from samerack.traffic.shares import random_share
 from samerack.traffic.snapshot import BlindSpot, Flow, GroupTraffic, TrafficSnapshot, Uncounted
 
 _Key = TypeVar("_Key")
-
-MIN_SHARE: Final = 0.05
-"""Shares that differ by less than this are treated as equal: five points, the default of `policy.min_saving`."""
 
 
 @dataclass(slots=True)

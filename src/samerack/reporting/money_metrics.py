@@ -15,7 +15,7 @@ from samerack.cluster.view import NoRack
 from samerack.common.money import PriceTable
 from samerack.common.records import LEADING
 from samerack.reporting.costs import summed
-from samerack.reporting.findings import Code
+from samerack.reporting.evidence import Code
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
 from samerack.traffic.board import Published

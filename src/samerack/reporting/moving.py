@@ -30,8 +30,7 @@ from samerack.common.patterns import first_match
 from samerack.common.words import some
 from samerack.protocol.sticky import COOPERATIVE_STICKY
 from samerack.protocol.values import MAX_VERSION
-from samerack.reporting.baseline import present_share, server_share
-from samerack.reporting.server_assignment import JOIN_FOR_A_WHILE
+from samerack.reporting.baseline import JOIN_FOR_A_WHILE, present_share, server_share
 from samerack.settings.cures import command
 from samerack.traffic.snapshot import GroupTraffic
 

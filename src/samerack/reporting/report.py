@@ -18,6 +18,9 @@ from samerack.reporting.bill import Bill, BillPart, parts_of
 from samerack.reporting.group_lag import Lag
 from samerack.traffic.snapshot import Gap
 
+MIN_SHARE: Final = 0.05
+"""Shares that differ by less than this are treated as equal: five points, the default of `policy.min_saving`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCost:

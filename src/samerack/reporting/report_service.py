@@ -1,6 +1,7 @@
 """Computes report and verdict once per snapshot, for the page, the HTTP API and the metrics; and a group's history.
 
-Any thread may read; one thread computes a value and the others wait for it.
+Any thread may read; one thread computes a value and the others wait for it. The racks of client hosts that only an
+agent knows are here too, as `samerack plan` reads them.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from samerack.cluster.broker_configs import ServerAssignors
+from samerack.cluster.racks import Hosts, MemberRack
 from samerack.common.money import PriceTable
+from samerack.common.records import JsonAnswer
 from samerack.events import Event, EventLog, Kind
 from samerack.events.history import HistoryPoint, TrafficHistory
 from samerack.planning.curve import CurvePoint
 from samerack.reporting import costs, verify
-from samerack.reporting.baseline import curve_of, own_share, seen_share, server_share
-from samerack.reporting.evidence import Evidence, MeasuredBy, StreamsPlanning
-from samerack.reporting.findings import Findings
+from samerack.reporting.baseline import curve_of, own_share, seen_share, server_share, with_servers
+from samerack.reporting.evidence import Evidence, Findings, MeasuredBy, StreamsPlanning
 from samerack.reporting.report import Report
-from samerack.reporting.server_assignment import with_servers
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.snapshot import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot
@@ -202,3 +203,30 @@ def _group_history(
 
 history_to_json = TypeAdapter(GroupHistory).dump_json
 """The JSON of `GET /v1/history`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRacks:
+    """Racks by address, from agents that run next to members and from the Kubernetes API."""
+
+    bootstrap: str
+    agents: Mapping[str, str] = field(default_factory=dict)
+    kubernetes: Mapping[str, str] = field(default_factory=dict)
+
+    def hosts(self) -> Hosts:
+        """Return these racks as a source of members' racks."""
+        return Hosts(agents=self.agents.get, kubernetes=self.kubernetes.get)
+
+
+def host_racks(bootstrap: str, members: Iterable[tuple[str, MemberRack]]) -> HostRacks:
+    """Return the racks of these members (address and rack) that came from other agents or the Kubernetes API."""
+    by_source: dict[str, dict[str, str]] = {"agent": {}, "kubernetes": {}}
+    for host, rack in members:
+        if rack.named is not None and rack.source in by_source:
+            by_source[rack.source][host] = rack.named
+    return HostRacks(bootstrap=bootstrap, agents=by_source["agent"], kubernetes=by_source["kubernetes"])
+
+
+_HOST_RACKS: Final = JsonAnswer(HostRacks, "has no racks")
+host_racks_to_json, host_racks_from_json = _HOST_RACKS.to_json, _HOST_RACKS.from_json
+"""The JSON of `GET /v1/racks`."""

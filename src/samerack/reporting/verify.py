@@ -18,8 +18,11 @@ from samerack.common import words
 from samerack.common.records import LEADING
 from samerack.reporting.costs import ServedElsewhere
 from samerack.reporting.evidence import (
+    Code,
     Cure,
     Evidence,
+    Finding,
+    Findings,
     dollars_per_month,
     fetchers,
     fetching,
@@ -30,7 +33,6 @@ from samerack.reporting.evidence import (
     saved,
     unserved,
 )
-from samerack.reporting.findings import Code, Finding, Findings
 from samerack.reporting.report import GroupCost, total_of
 from samerack.reporting.verify_assignments import (
     assignor_on_some_brokers,
@@ -41,8 +43,7 @@ from samerack.reporting.verify_assignments import (
     no_common_protocol,
 )
 from samerack.reporting.verify_lag import lag_in_racks
-from samerack.reporting.verify_racks import names_of, rack_names
-from samerack.reporting.verify_spread import spread_over_racks
+from samerack.reporting.verify_spread import names_of, rack_names, spread_over_racks
 from samerack.traffic.gaps import HAND_OVER
 from samerack.traffic.snapshot import GroupTraffic, Uncounted
 

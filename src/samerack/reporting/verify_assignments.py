@@ -14,10 +14,8 @@ from samerack.cluster.broker_configs import ASSIGNOR, TASK_LINE
 from samerack.cluster.group import EAGER, no_room_reason
 from samerack.common.records import FOLLOWING, LEADING
 from samerack.reporting.baseline import counted_apart
-from samerack.reporting.costs import MIN_SHARE
-from samerack.reporting.evidence import Evidence, in_group
-from samerack.reporting.findings import Code, Finding
-from samerack.reporting.report import GroupCost
+from samerack.reporting.evidence import Code, Evidence, Finding, in_group
+from samerack.reporting.report import MIN_SHARE, GroupCost
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.groups import refusal_of

@@ -12,8 +12,7 @@ from typing import Final
 
 from samerack.common import words
 from samerack.common.records import LEADING
-from samerack.reporting.evidence import Evidence, in_group
-from samerack.reporting.findings import Code, Finding
+from samerack.reporting.evidence import Code, Evidence, Finding, in_group
 from samerack.reporting.report import GroupCost
 from samerack.settings.cures import command
 from samerack.traffic.snapshot import STREAMS_KINDS, GroupTraffic, ObservedMember, Pace, PartitionTraffic

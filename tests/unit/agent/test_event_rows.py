@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.web.event_rows import EventRow, event_rows
+from samerack.agent.web.tables import EventRow, event_rows
 from samerack.events.event import Event, Kind, cause
 
 _T = 1_800_000_000.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from samerack.agent.leading.group_requests import RESUME
 from samerack.agent.leading.progress import TakeoverOutcome
 from samerack.agent.leading.takeover_attempt import Step
 from samerack.agent.policy.reasons import Action
 from samerack.agent.policy.requests import RequestKind
-from samerack.agent.web.requests import RESUME
 from tests.docs import ROOT, sources
 
 _ADDED = re.compile(r"events\.add\(\s*\"(?:[a-z-]+)\",[^)]*?action=\"([a-z -]+)\"")

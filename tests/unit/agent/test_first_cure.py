@@ -17,11 +17,9 @@ from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, PartitionView
 from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.reporting import costs
-from samerack.reporting.baseline import server_share
-from samerack.reporting.evidence import Evidence
-from samerack.reporting.findings import Code, Findings
+from samerack.reporting.baseline import server_share, with_servers
+from samerack.reporting.evidence import Code, Evidence, Findings
 from samerack.reporting.report import Report
-from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic import shares

@@ -22,7 +22,7 @@ from samerack.election.election import ElectionCollector
 from samerack.election.leadership_state import LeadershipState
 from samerack.events import EventLog
 from samerack.events.event_log import EventMetrics
-from samerack.reporting.findings import Code
+from samerack.reporting.evidence import Code
 from samerack.reporting.money_metrics import BillCollector, Ledger, MoneyCollector
 from samerack.reporting.wanted import WantedMembers
 from samerack.traffic.metrics import SeriesLimits, TrafficCollector, TrafficMetrics

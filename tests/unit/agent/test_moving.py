@@ -11,6 +11,7 @@ import pytest
 
 from samerack.assignors.evaluate import evaluate, share_without_racks
 from samerack.assignors.problem import Problem
+from samerack.cli.move import Roll, RollOutcome, RollState
 from samerack.cluster.broker_configs import ASSIGNORS_KEY, CLASS, LINE, MAX_SIZE_KEY
 from samerack.cluster.group_protocols import (
     CONSUMER_SIZE_KEY,
@@ -23,7 +24,6 @@ from samerack.cluster.group_protocols import (
     MemberProtocol,
 )
 from samerack.reporting.moving import Move, MoveFacts, move_of
-from samerack.reporting.roll import Roll, RollOutcome, RollState
 from samerack.traffic.snapshot import GroupTraffic
 from tests.commands import parsed
 from tests.unit.agent.measured import RANGE, ROTATED, SPREAD, A, B, group, member, problem, weighed

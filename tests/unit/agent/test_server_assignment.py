@@ -15,7 +15,7 @@ from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.problem import Problem
-from samerack.cli import lead, plan
+from samerack.cli import plan, requests
 from samerack.cli.cost import groups_table
 from samerack.cli.live_plan import PlanFigures, per_member, unknown_racks
 from samerack.cluster.broker_configs import CLASS, LINE, ServerAssignors, from_values
@@ -25,9 +25,8 @@ from samerack.planning import planner
 from samerack.planning.curve import points_of
 from samerack.planning.problem import Mode
 from samerack.reporting import costs
-from samerack.reporting.baseline import curve_of, server_share
+from samerack.reporting.baseline import curve_of, server_assignment, server_share, with_servers
 from samerack.reporting.report import ServerAssignment, from_json, to_json
-from samerack.reporting.server_assignment import server_assignment, with_servers
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
 from samerack.traffic.throughput import Rate
 from tests.unit.agent.leading.policies import RULES
@@ -256,7 +255,7 @@ def test_the_policy_decides_nothing_by_an_unknown_share() -> None:
 def test_a_takeover_of_unknown_gain_says_so_and_how_to_know_it() -> None:
     """`lead --dry-run` prints unknown with the cure, and the refusal is not `0.0% would be`."""
     unknown = replace(GAIN, cross_rack_now=None, cross_rack_then=None, share_now=None, share_then=None)
-    words = lead.gain_words(replace(unknown, saved_bytes_per_second=None, saved_dollars_per_day=None))
+    words = requests.gain_words(replace(unknown, saved_bytes_per_second=None, saved_dollars_per_day=None))
     assert "read across racks: unknown now, unknown under the agent" in words
     assert "racks.client_ids" in words
     assert "%" not in words

@@ -15,7 +15,7 @@ from samerack.agent.program import Agent
 from samerack.cli.main import app
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH
-from samerack.reporting.findings import from_json
+from samerack.reporting.evidence import findings_from_json
 from samerack.reporting.report import not_in_sums, sums_in_words
 from samerack.settings.loading import load
 from samerack.traffic.snapshot import GroupTraffic, Shares, TrafficSnapshot
@@ -124,7 +124,7 @@ def test_every_total_is_the_same_to_the_cent(shown: Shown) -> None:
     for guessed, total in ((False, "avoidable_dollars_per_month"), (True, "guessed_dollars_per_month")):
         priced = sum(one["dollars_per_month"] or 0 for one in verdict["findings"] if one["guessed"] is guessed)
         assert priced == pytest.approx(totals[total], abs=CENT)
-    sums = from_json(json.dumps(verdict))
+    sums = findings_from_json(json.dumps(verdict))
     assert (sums.is_lower_bound, sums.unmeasured_groups) == (True, 0)
     for command in ("verify", "cost"):
         assert f"{sums_in_words(sums)} {not_in_sums(sums, WINDOW_SECONDS)}" in shown.command(command)

@@ -17,7 +17,7 @@ from samerack.cli.main import app
 from samerack.common import words
 from samerack.common.money import shipped
 from samerack.reporting import costs
-from samerack.reporting.findings import Code
+from samerack.reporting.evidence import Code
 from samerack.reporting.report import to_json
 from samerack.traffic.snapshot import GroupTraffic, Shares
 from tests.unit.agent.measured import GB, A, flow, group, reports, snapshot

@@ -15,13 +15,11 @@ from samerack.cluster.broker_configs import LINE, TASK_LINE, ServerAssignors, fr
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
-from samerack.reporting import costs, findings
-from samerack.reporting.baseline import counted_apart, server_share, share_with_every_replica
-from samerack.reporting.evidence import Evidence, StreamsPlanning
-from samerack.reporting.findings import Code, Finding, Findings
-from samerack.reporting.server_assignment import with_servers
+from samerack.reporting import costs
+from samerack.reporting.baseline import counted_apart, server_share, share_with_every_replica, with_servers
+from samerack.reporting.evidence import Code, Evidence, Finding, Findings, StreamsPlanning, findings_from_json
 from samerack.reporting.verify import verdict
-from samerack.reporting.verify_racks import rack_names, rack_warnings
+from samerack.reporting.verify_spread import rack_names, rack_warnings
 from samerack.settings.leading import LeadingSettings, RackSettings
 from samerack.traffic.gaps import handed_over
 from samerack.traffic.snapshot import (
@@ -752,7 +750,7 @@ def test_the_most_expensive_comes_first() -> None:
     free = verdict_of(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), prices="azure")
     assert ([one.code for one in free.findings], free.costs) == ([Code.AT_RANDOM_BASELINE], False)
     with pytest.raises(AgentError, match="the answer is not a list of findings"):
-        findings.from_json(b"[]")
+        findings_from_json(b"[]")
     gap = Gap(what=Family.PROBE, refused=True, where="", reason="r", consequence="c")
     small = group("small", flows=[flow(A, B, GB)], shares=HALF)
     large = group("large", flows=[flow(A, B, 9 * GB)], shares=HALF)

@@ -10,8 +10,7 @@ import pytest
 
 from samerack.common.money import shipped
 from samerack.reporting import costs
-from samerack.reporting.evidence import Evidence
-from samerack.reporting.findings import Code, Finding
+from samerack.reporting.evidence import Code, Evidence, Finding
 from samerack.reporting.verify import verdict
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.snapshot import GroupKind, GroupTraffic, Pace, PartitionTraffic

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.cluster.view import NoRack, Rack
-from samerack.reporting.findings import Code, Findings
+from samerack.reporting.evidence import Code, Findings
 from samerack.traffic.snapshot import GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, NEAR, SPREAD, A, B, C, flow, group, problem, snapshot
 from tests.unit.agent.test_verify import EVERYWHERE, IN_EACH, ROTATED_BROKERS, monthly, served, verdict_of

@@ -19,9 +19,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.web import api, requests
-from samerack.agent.web.guard import KnownHosts, refused_change
-from samerack.agent.web.server import CONTENT_TYPE, WebServer, application
+from samerack.agent.web import api
+from samerack.agent.web.server import CONTENT_TYPE, KnownHosts, WebServer, application, refused_change
 from samerack.common.errors import AgentError
 from tests.unit.agent.serving import ask, post, served
 from tests.unit.waiting import LONGEST_SECONDS
@@ -199,7 +198,7 @@ def test_changes_are_for_programs_on_this_machine(request_: Request, refused: st
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """The port of an agent with what may change something: each request is refused before anybody is asked."""
-    with served(*requests.routes({}), *api.streams_routes(Mock())) as port:
+    with served(*api.leader_routes({}), *api.streams_routes(Mock())) as port:
         yield port
 
 
@@ -227,7 +226,7 @@ def test_only_programs_on_this_machine_may_ask(port: int, path: str, headers: di
 def test_the_environment_lets_no_other_machine_make_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uvicorn reads FORWARDED_ALLOW_IPS, which a pod may have for another program: anybody could claim to be local."""
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
-    with served(*requests.routes({})) as port:
+    with served(*api.leader_routes({})) as port:
         claimed = "127.0.0.1, 192.0.2.7"
         status, _ = post(port, "/v1/requests", {"group": "orders", "action": "leave"}, x_forwarded_for=claimed)
     assert status == 403

@@ -19,7 +19,9 @@ from samerack.cluster.broker_configs import LINE
 from samerack.cluster.racks import MemberRack
 from samerack.common.errors import AgentError
 from samerack.common.fetching import address as where_it_answers
-from samerack.reporting import findings, group_lag, host_racks, report
+from samerack.reporting import group_lag, report
+from samerack.reporting.evidence import findings_from_json
+from samerack.reporting.report_service import host_racks, host_racks_from_json, host_racks_to_json
 from tests.unit.agent.measured import busy, busy_events, busy_history, reports
 from tests.unit.agent.serving import ask, served
 
@@ -57,7 +59,7 @@ def read(port: int, path: str) -> Any:
 def test_traffic_and_findings_are_what_the_command_line_reads(port: int) -> None:
     """Both answers are decoded to the values that are shown."""
     assert report.from_json(ask(port, "/v1/traffic")[1]) == SHOWN.report()
-    assert findings.from_json(ask(port, "/v1/findings")[1]) == SHOWN.verdict()
+    assert findings_from_json(ask(port, "/v1/findings")[1]) == SHOWN.verdict()
 
 
 def test_events_are_reported_newest_first(port: int) -> None:
@@ -77,17 +79,17 @@ def test_racks_of_hosts_are_reported_as_far_as_only_the_agent_knows_them(port: i
         ("10.0.0.3", MemberRack(rack=None, source="none", fetches_with_rack=False)),
         ("10.0.0.4", MemberRack(rack=None, source="agent", fetches_with_rack=False, foreign="cellar")),
     )
-    hosts = host_racks.from_json(host_racks.to_json(host_racks.host_racks("h:1", members)))
+    hosts = host_racks_from_json(host_racks_to_json(host_racks("h:1", members)))
     assert (hosts.bootstrap, hosts.agents, hosts.kubernetes) == (
         "h:1",
         {"10.0.0.0": "a", "10.0.0.4": "cellar"},  # whether a broker has it the reader decides
         {"10.0.0.1": "b"},
     )
     assert (hosts.hosts().agents("10.0.0.0"), hosts.hosts().kubernetes("10.0.0.0")) == ("a", None)
-    assert host_racks.from_json(ask(port, "/v1/racks?group=orders")[1]).bootstrap == SHOWN.bootstrap
-    assert host_racks.from_json(ask(port, "/v1/racks?group=nobody")[1]).agents == {}
+    assert host_racks_from_json(ask(port, "/v1/racks?group=orders")[1]).bootstrap == SHOWN.bootstrap
+    assert host_racks_from_json(ask(port, "/v1/racks?group=nobody")[1]).agents == {}
     with pytest.raises(AgentError, match="has no racks"):
-        host_racks.from_json(b"{}")
+        host_racks_from_json(b"{}")
 
 
 def test_the_lag_of_a_group_is_what_the_command_line_reads(port: int) -> None:

@@ -23,9 +23,8 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from samerack.agent.web import api as web_api
-from samerack.agent.web import requests as web_requests
 from samerack.agent.web import server as web
-from samerack.agent.web.guard import BodyReader, RequestError
+from samerack.agent.web.server import BodyReader, RequestError
 from samerack.traffic.snapshot import ObservedMember
 from tests.unit.agent.serving import running, served
 from tests.unit.agent.test_web_requests import Leader
@@ -46,7 +45,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     defaults = {**(BodyReader.__init__.__kwdefaults__ or {}), "seconds": 10 * LONGEST_SECONDS}
     monkeypatch.setattr(BodyReader.__init__, "__kwdefaults__", defaults)
     leader: Any = Leader()
-    more = (*web_api.statistics_routes(_take), *web_requests.routes({"orders": leader}))
+    more = (*web_api.statistics_routes(_take), *web_api.leader_routes({"orders": leader}))
     with served(*more) as port:
         yield port
 

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from samerack.agent.leading.group_requests import GroupRequests, RequestStatus
 from samerack.agent.leading.progress import Did, Gain, Progress, TakeoverOutcome, from_json, to_json
 from samerack.agent.policy.requests import RequestKind
-from samerack.agent.web import requests as web_requests
-from samerack.cli import lead
+from samerack.agent.web.api import leader_routes
 from samerack.cli import requests as commands
 from samerack.cli.main import app
 from samerack.common.errors import AgentError
@@ -105,7 +104,7 @@ def port(leader: Leader) -> Iterator[int]:
     """The port of an agent with this leader."""
     leaders: dict[str, Any] = {"orders": leader}
     status = Route("/v1/status", lambda _: JSONResponse({"bootstrap": "east:9092,east-2:9092"}))
-    with served(status, *web_requests.routes(leaders)) as port:
+    with served(status, *leader_routes(leaders)) as port:
         yield port
 
 
@@ -225,7 +224,7 @@ def test_an_unknown_group_changes_nothing(port: int, leader: Leader, command: st
     code, _, error = run(port, command, "ordres")
     assert (code, leader.asked) == (1, [])
     assert "the agent does not lead it; closest matches: orders" in error
-    with served(*web_requests.routes({})) as observing:
+    with served(*leader_routes({})) as observing:
         assert run(observing, command, "ordres")[2].endswith(
             "the agent does not lead it; it leads none now: start it with a fitting --group, without --observe\n"
         )
@@ -289,13 +288,13 @@ def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object)
 def test_the_command_follows_it_to_its_end(port: int) -> None:
     """The command reports each finished step once."""
     base, steps = f"http://127.0.0.1:{port}", list[Did]()
-    progress = lead.follow(base, lead._asked(base, "orders", dry_run=False), steps.append)
+    progress = commands.follow(base, commands._asked(base, "orders", dry_run=False), steps.append)
     assert progress.outcome is TakeoverOutcome.LEADS
     assert [did.step for did in steps] == ["gather"]
     with pytest.raises(AgentError, match="404"):
-        lead._asked(base, "payments", dry_run=False)
+        commands._asked(base, "payments", dry_run=False)
     with pytest.raises(AgentError, match=r"give --url or web\.port"):
-        lead._asked("http://127.0.0.1:1", "orders", dry_run=False)
+        commands._asked("http://127.0.0.1:1", "orders", dry_run=False)
 
 
 @pytest.mark.usefixtures("leader")
@@ -305,11 +304,11 @@ def test_where_the_agent_is_lost_the_command_names_the_next_step(port: int, monk
     reach_agent(base)
     under_way = Progress(group="orders", number=1, outcome=TakeoverOutcome.ASKED)
     with pytest.raises(AgentError, match="was replaced during the takeover") as caught:
-        lead.follow(base, replace(under_way, number=999), lambda _: None)
+        commands.follow(base, replace(under_way, number=999), lambda _: None)
     assert asks(str(caught.value), port) == ["events"]
-    monkeypatch.setattr(lead, "LOST_SECONDS", 0.0)
+    monkeypatch.setattr(commands, "LOST_SECONDS", 0.0)
     with pytest.raises(AgentError, match="does not answer any more") as caught:
-        lead.follow("http://127.0.0.1:1", under_way, lambda _: None)
+        commands.follow("http://127.0.0.1:1", under_way, lambda _: None)
     assert asks(str(caught.value), port) == ["events"]
 
 
@@ -323,7 +322,7 @@ def test_a_progress_is_written_and_read_back() -> None:
 
 def test_the_gain_in_words() -> None:
     """The text has the partitions that cross racks, and the members that pause."""
-    text = lead.gain_words(GAIN)
+    text = commands.gain_words(GAIN)
     assert "4 partitions (66 %) now, 0 partitions (0 %) under the agent" in text
     assert "3 members pause" in text
     assert "not known yet" in text
@@ -343,7 +342,7 @@ def test_the_gain_in_words() -> None:
 def test_the_end_in_words(fields: dict[str, Any], part: str) -> None:
     """The end has the rebalances, the members that were outside, and where to see what moved."""
     progress = Progress(group="orders", outcome=TakeoverOutcome.LEADS, held_seconds=1.5, **{"rebalances": 2, **fields})
-    assert lead._end(progress).endswith(
+    assert commands._end(progress).endswith(
         f"{part}; `samerack events orders --kind rebalance` shows who paused and what moved"
     )
 

@@ -19,8 +19,8 @@ from samerack.cli.cost import server_lines, view
 from samerack.cli.main import app
 from samerack.cluster.broker_configs import LINE, ServerAssignors
 from samerack.common import words
+from samerack.reporting.baseline import server_assignment
 from samerack.reporting.report_service import ReportService
-from samerack.reporting.server_assignment import server_assignment
 from samerack.settings.all_settings import Settings
 from samerack.traffic.snapshot import BlindSpot, Gap
 from samerack.traffic.watch import TrafficWatch
