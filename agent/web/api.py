@@ -98,8 +98,8 @@ def routes(
     def racks(request: Request) -> Response:
         group = reports.board.group(request.query_params.get("group", ""))
         members = group.members if group is not None else ()
-        known = host_racks.host_racks(reports.bootstrap, ((member.client_host, member.rack) for member in members))
-        return Response(host_racks.to_json(known), media_type=JSON)
+        known = host_racks(reports.bootstrap, ((member.client_host, member.rack) for member in members))
+        return Response(host_racks_to_json(known), media_type=JSON)
 
     def lag(request: Request) -> Response:
         name = request.query_params.get("group", "")
