@@ -89,7 +89,7 @@ class Admission:
     def makes_room(self) -> bool:
         """Whether the agent stays out so that consumers have their places, and for no other reason."""
         if self.back_off.is_out:
-            return self.back_off.makes_room
+            return self.back_off.last is Cause.GROUP_FULL
         return bool(self.full) and self._refusal == self.full
 
     def forget(self) -> None:
@@ -157,16 +157,16 @@ class Admission:
             return False
         if not is_settled(view):
             return False
-        denied = self.watch.denied_topics(self.group)
+        denied, last = self.watch.denied_topics(self.group), self.back_off.last
         trouble = (
             denied_topics_reason(denied)
             or self.unsupported_reason()
             or (self.full if view.stable else "")
             or unreadable_member_reason(view)
             or (_has_no_room(view, self.watch.record_limit) if view.stable else "")
-            or (foreign(view, self.leading) if self.back_off.avoids_foreign_agent else "")
-            or (self._gift_reason() if self.back_off.waits_for_consumers and view.stable else "")
-            or (unpolled_topics_reason(self._unknown(view)) if self.back_off.waits_for_topics else "")
+            or (foreign(view, self.leading) if last is Cause.FOREIGN_AGENT else "")
+            or (self._gift_reason() if last is Cause.ASSIGNED_WITHOUT_TOPICS and view.stable else "")
+            or (unpolled_topics_reason(self._unknown(view)) if last is Cause.TOPICS_UNKNOWN else "")
         )
         if view is not self._decided_for or trouble != self._trouble:
             reason = trouble or refusal(view, self.leading)

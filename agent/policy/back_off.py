@@ -178,24 +178,9 @@ class BackOff:
         return self._requested() or self._reason
 
     @property
-    def avoids_foreign_agent(self) -> bool:
-        """Whether the agent last backed off because of a foreign agent, so that it stays out while there is one."""
-        return self._state.last is Cause.FOREIGN_AGENT
-
-    @property
-    def waits_for_consumers(self) -> bool:
-        """Whether the agent last left as the leader gave it partitions, so that it waits until all consumers stop."""
-        return self._state.last is Cause.ASSIGNED_WITHOUT_TOPICS
-
-    @property
-    def waits_for_topics(self) -> bool:
-        """Whether the agent last left because topics were unknown, so that it stays out until they are known."""
-        return self._state.last is Cause.TOPICS_UNKNOWN
-
-    @property
-    def makes_room(self) -> bool:
-        """Whether the agent last left so that consumers have their places in a group of limited size."""
-        return self._state.last is Cause.GROUP_FULL
+    def last(self) -> Cause | None:
+        """The cause of the last back-off: after its pause too the agent stays out while some causes last."""
+        return self._state.last
 
     def start(self, cause: Cause, reason: str) -> float:
         """Start a pause for this cause; return its length in seconds."""

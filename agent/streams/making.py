@@ -114,11 +114,6 @@ def _racks_as_tags(
     return tagged, replace(configs, rack_aware_assignment_tags=tuple(dict.fromkeys((_RACK_TAG, *tags))))
 
 
-def without_lags(state: ApplicationState) -> ProcessId | None:
-    """Return a client whose lags could not be computed, or None."""
-    return next((process for process, client in state.states.items() if client.lags is None), None)
-
-
 DEFAULT: Final = "ha"
 """Kafka's own assignor where the application names none (`HighAvailabilityTaskAssignor`)."""
 WITHOUT_LAGS: Final = "fallback-prior"
@@ -158,7 +153,7 @@ def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now
     """
     name = context.rules.assignor or question.assignor or DEFAULT
     state, warnings = adapted(question, context, assignor=name)
-    if name == DEFAULT and without_lags(state) is not None:
+    if name == DEFAULT and any(client.lags is None for client in state.states.values()):
         name = WITHOUT_LAGS
         warnings += ("the application could not compute lags: tasks stay until the next probing rebalance",)
     own_assignor = own.of(question.application, name, context.rules.options) if ":" in name else None

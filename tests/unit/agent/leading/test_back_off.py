@@ -140,17 +140,17 @@ def test_a_group_is_remembered() -> None:
     assert caught.value.cause is Cause.EVICTED
     assert str(caught.value) == RULES[Cause.EVICTED].symptom
     assert back_off.start(caught.value.cause, str(caught.value)) == 60
-    assert (back_off.is_out, back_off.reason, back_off.avoids_foreign_agent) == (
+    assert (back_off.is_out, back_off.reason, back_off.last) == (
         True,
         RULES[Cause.EVICTED].symptom,
-        False,
+        Cause.EVICTED,
     )
     now[0] += 60
     assert not back_off.is_out
     with pytest.raises(BackOffError):
         back_off.lost()  # the next eviction is above the limit at once
     back_off.start(Cause.FOREIGN_AGENT, "another agent leads")
-    assert back_off.avoids_foreign_agent
+    assert back_off.last is Cause.FOREIGN_AGENT
 
 
 # topics that appear, and partitions that are added
