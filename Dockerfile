@@ -47,7 +47,7 @@ COPY src src
 ARG SOURCE_DATE_EPOCH=0
 RUN python3 -m pip --python /opt/build/bin/python wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir /wheel . \
  && python3 -m pip --python /opt/samerack/bin/python install --quiet --no-index --no-deps --no-compile --root /own /wheel/*.whl \
- && rm -r /own/opt/samerack/lib/python3*/site-packages/samerack/pipeline \
+ && cd /own/opt/samerack/lib/python3*/site-packages && rm -r samerack/pipeline samerack/plugins && cd /source \
  && PYTHONHASHSEED=0 python3 -m compileall -q --invalidation-mode unchecked-hash -s /own /own/opt/samerack/lib \
  && find /own -exec touch --no-dereference --date "@${SOURCE_DATE_EPOCH}" {} +
 

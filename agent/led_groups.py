@@ -58,7 +58,6 @@ class NewGroups:
     """What the lists so far prove; not thread-safe."""
 
     def __init__(self) -> None:
-        """Start without any list: nothing is proved."""
         self._brokers: AbstractSet[int] = frozenset()
         self._recent: AbstractSet[str] = frozenset()
         """The groups that were listed since the last complete list of all."""
@@ -144,11 +143,9 @@ class LedGroups(Mapping[str, GroupLeader]):
         return self._leaders[group]
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the groups as they are now."""
         return iter(self._leaders)
 
     def __len__(self) -> int:
-        """Return how many they are."""
         return len(self._leaders)
 
     # one that is dropped while somebody reads has a key there and no value; the dict is replaced as a whole

@@ -88,7 +88,6 @@ class _Masked:
         self._secrets = sorted(written, key=len, reverse=True)
 
     def __call__(self, _logger: object, _method: str, text: str) -> str:
-        """Return the line without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
         return text

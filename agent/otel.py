@@ -108,7 +108,6 @@ class _LastWords(logging.Handler):
     last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one."""
         self.last = " ".join(record.getMessage().split())
 
 

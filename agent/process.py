@@ -91,7 +91,6 @@ class AgentProcesses:
     """What the processes of an agent do, see `agent.supervisor.watchdog`; each of them loads what it needs."""
 
     def __init__(self, request: RunRequest) -> None:
-        """Prepare; nothing is loaded."""
         self._request = request
 
     def work(self, start: WorkerStart, watchdog: socket.socket) -> None:

@@ -59,7 +59,6 @@ class TopicPartitions:
         return tuple(self.flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False))
 
     def __len__(self) -> int:
-        """Return the number of partitions."""
         return len(self.flat)
 
     def __eq__(self, other: object) -> bool:

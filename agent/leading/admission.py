@@ -72,7 +72,6 @@ class Admission:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        """Start without a decision."""
         self.back_off = BackOff(self.clock, requested=self.requested)
         self._decided_for: GroupView | None = None
         self._refusal = ""

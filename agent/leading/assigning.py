@@ -61,7 +61,6 @@ class PlanEncoder:
     """What is known of the records that the brokers write for one group."""
 
     def __init__(self, group: str, watch: ClusterWatch) -> None:
-        """Start without a failure."""
         self._group = group
         self._watch = watch
         self._has_failed = False

@@ -63,7 +63,6 @@ class GroupReporter:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        """Start in role outside, without observations of the group."""
         tracker = RebalanceTracker(self.events, clock=self.clock)
         self._rebalances = self.rebalances or tracker.of(self.group)
         self._clients: dict[str, str] = {}

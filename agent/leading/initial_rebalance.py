@@ -108,7 +108,6 @@ class InitialRebalance:
     on_evict: Callable[[Iterable[MemberView], Iterable[MemberView]], None] = lambda _all, _evicted: None
 
     def __post_init__(self) -> None:
-        """Start without evictions."""
         self._rejoins = 0
         self._evictions = 0
         self._evicted_from: GroupView | None = None

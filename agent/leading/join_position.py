@@ -50,7 +50,6 @@ class JoinPosition:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        """Allow the first attempt at once."""
         self._retry_at = float("-inf")
         self._returned = 0
         self._uneven: tuple[int, float] | None = None

@@ -30,7 +30,6 @@ class PolledGroup:
     """The last description of one group during one membership."""
 
     def __init__(self, parts: GroupParts, member: Membership) -> None:
-        """Start without a description; a poll is due."""
         self._parts = parts
         self._reporter = parts.reporter
         self._member = member

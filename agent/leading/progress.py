@@ -73,9 +73,7 @@ class Progress:
     """The progress of one takeover.
 
     Attributes:
-        group: the group's name.
         number: counts the takeovers and dry runs of one agent and group.
-        outcome: its state.
         reason: why it was refused or undone.
         dry_run: whether only the gain was requested.
         step: the present step; "" before and after.

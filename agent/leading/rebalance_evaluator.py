@@ -183,7 +183,6 @@ class RebalanceEvaluator:
 
     Attributes:
         clock: Seconds, monotonic.
-        group: The group's name, which selects its rules.
         wall: Seconds since 1970.
         recent: Returns when an earlier process triggered rebalances for racks or traffic since a given time; both in
             seconds since 1970.
@@ -204,7 +203,6 @@ class RebalanceEvaluator:
     pause: Callable[[], OperatorRequest | None] = lambda: None
 
     def __post_init__(self) -> None:
-        """Start with a full token bucket."""
         self._policy = self.settings.policy.of(self.group)
         self._prices = price_table(self.settings.money)
         self._rules = rules_of(self._policy, dollars_per_byte=self._prices.dollars_per_byte)

@@ -137,7 +137,6 @@ class TakeoverAttempt:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        """Publish that the attempt begins with its first step."""
         self._began = self._step_began = self.clock()
         self._step = Step.GATHER
         self._tries = 0

@@ -132,7 +132,6 @@ class TakeoverLock:
     """Allows one takeover at a time in the whole agent: each one makes the members of a group wait."""
 
     def __init__(self) -> None:
-        """Make a lock that nobody holds."""
         self._lock = threading.Lock()
         self._holder = ""
 
@@ -173,7 +172,6 @@ class TakeoverController:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        """Make what is known of takeovers of this group."""
         self.request = TakeoverRequest(group=self.group, reporter=self.reporter, clock=self.clock)
         """The last request, and the progress; other threads may use it."""
         self._attempt: TakeoverAttempt | None = None

@@ -23,12 +23,7 @@ from samerack.settings.policy import PolicyRules, WindowSettings
 
 
 def next_opening(windows: Iterable[WindowSettings], wall: float) -> float | None:
-    """Return when the next window opens; None if one is open now.
-
-    Args:
-        windows: At least one.
-        wall: The present time, in seconds since 1970.
-    """
+    """Return when the next of at least one window opens; None if one is open now. Times are in seconds since 1970."""
     opening = min(_opening(window, wall) for window in windows)
     return None if opening <= wall else opening
 
@@ -78,8 +73,6 @@ class PolicyState:
     """The state between two decisions.
 
     Attributes:
-        budget: The rebalance budget.
-        breaker: The circuit breaker.
         unmeasured: Since when the agent waits for measured bytes (seconds, monotonic).
         proposed: The saving of the open proposal for racks or traffic; None without one.
         relief_proposed: When a rebalance of each open proposal for load or lag was last worth it (seconds, monotonic).
@@ -119,12 +112,7 @@ def decide(
 ) -> tuple[PolicyState, Decision]:
     """Decide about a Stable group that the agent leads; return the state after it and the decision.
 
-    Args:
-        state: The state before it.
-        condition: What is known of the group.
-        now: Seconds, monotonic.
-        wall: The same moment, in seconds since 1970.
-        rules: What the settings say.
+    `now` is in seconds, monotonic; `wall` is the same moment in seconds since 1970.
     """
     state = replace(
         state,

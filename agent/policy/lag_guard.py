@@ -109,11 +109,8 @@ class LagGuard:
     ) -> None:
         """Start without knowledge.
 
-        Args:
-            settings: The limits by group.
-            weigh: Returns the weights of a group's partitions; None while they are not known.
-            leads: Whether the agent may lead a group.
-            clock: Monotonic seconds.
+        `weigh` returns the weights of a group's partitions, None while they are not known; `leads` whether the agent
+        may lead a group; `clock` monotonic seconds.
         """
         self._settings = settings
         self._weigh = weigh

@@ -116,8 +116,6 @@ class Decision:
     """What to do and why.
 
     Attributes:
-        action: What to do.
-        reason: Why.
         before: Cross-rack share of the assignment in force, by weight; None if it is not known.
         after: The same of the plan.
         until: When the wait ends (seconds since 1970), if known.

@@ -39,8 +39,6 @@ class OperatorRequest:
     """A request that is in force.
 
     Attributes:
-        group: The group's name.
-        kind: What is asked for.
         since: When it was asked for (seconds since 1970).
         until: When it ends by itself (seconds since 1970); None if only `samerack resume` ends it.
         by: Who asked, by what the command says of its user.

@@ -58,7 +58,6 @@ class Outbox:
         self.bytes = 0
 
     def __len__(self) -> int:
-        """Return how many records are not acknowledged."""
         return len(self._in_flight) + sum(map(len, self._waiting.values()))
 
     def count(self, kind: Kind) -> int:

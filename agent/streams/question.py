@@ -73,7 +73,7 @@ def read_question(body: bytes) -> PlanQuestion:
     """Return the question in a body.
 
     Raises:
-        QuestionError: It is not one.
+        PlanQuestionError: It is not one.
     """
     try:
         given: Any = json.loads(body)

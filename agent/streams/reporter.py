@@ -203,7 +203,6 @@ class StreamsReporter:
     """Any thread may call it."""
 
     def __init__(self, *, events: EventLog, metrics: StreamsMetrics, board: StreamsBoard) -> None:
-        """Keep where to report to."""
         self._events = events
         self._metrics = metrics
         self.board = board

@@ -48,7 +48,6 @@ class TaskId(_Task):
         return tuple.__new__(cls, (topology, subtopology, partition))
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Return what a copy is made of."""
         return (), self._asdict()
 
     def __str__(self) -> str:
@@ -88,7 +87,6 @@ class ProcessId(_Halves):
         return tuple.__new__(cls, ((high ^ _SIGN) - _SIGN, (low ^ _SIGN) - _SIGN))
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Return what a copy is made of."""
         return (), {"uuid": self.uuid}
 
     @property

@@ -47,7 +47,7 @@ def test_one_that_dies_again_and_again_only_observes(scenario: Scenario) -> None
         wait_until(lambda: len(agent.events("started")) == restarts + 1, "another works")  # noqa: B023 - see above
         assert time.monotonic() - killed > RESTART_PAUSES.after(restarts)
         if restarts == 1:
-            agent.wait_role("leading")
+            agent.wait_inside()
     assert agent.events("only-observes")
     wait_until(lambda: scenario.agent_member() is None, "the group was left")
     scenario.wait_settled()

@@ -376,11 +376,9 @@ class Measuring:
         self._watch.start()
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the thread and the connections."""
         if self._watch.is_alive():
             self._watch.stop()
             self._watch.join(_END_SECONDS)

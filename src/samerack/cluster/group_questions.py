@@ -101,7 +101,6 @@ class Coordinators:
     """The coordinators that were found. Not thread-safe."""
 
     def __init__(self, ask: Ask) -> None:
-        """Start without any."""
         self._ask = ask
         self._brokers: dict[str, int] = {}
 
@@ -157,7 +156,6 @@ class GroupTypes:
     """Asks for types of groups over connections of its own; any thread may ask, one at a time."""
 
     def __init__(self, wire: BrokerClient) -> None:
-        """Prepare; the first question connects."""
         self._wire = wire
         self._lock = threading.Lock()
 

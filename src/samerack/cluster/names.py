@@ -40,7 +40,6 @@ class Lookups:
     """The lookups of a process: those under way, and the last addresses of each host and port."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._lock = threading.Lock()
         self._running: dict[_Key, Future[list[Address]]] = {}
         self._found: dict[_Key, list[Address]] = {}

@@ -35,7 +35,6 @@ class Attempts:
     """Counts failures in a row."""
 
     def __init__(self, pauses: RetryPauses) -> None:
-        """Start without failures."""
         self.failures = 0
         self._pauses = pauses
 

@@ -42,7 +42,6 @@ class GroupWeights(Mapping[str, tuple[int, ...]]):
     def __init__(
         self, rows: Rows, loads: Rows = MappingProxyType({}), capacities: Mapping[str, float] = MappingProxyType({})
     ) -> None:
-        """Copy all."""
         self._rows = MappingProxyType(dict(rows))
         self.loads = MappingProxyType(dict(loads))
         self.capacities = MappingProxyType(dict(capacities))

@@ -69,7 +69,6 @@ class Registry:
     """All groups of agents, as last described. Not thread-safe."""
 
     def __init__(self, election: str) -> None:
-        """Start without groups."""
         self._election = election
         self._groups: dict[str, dict[str, Advertisement]] = {}
         self._seen: dict[str, tuple[str, float]] = {}

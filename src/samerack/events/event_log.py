@@ -71,7 +71,6 @@ class EventLog:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
-        """Create the empty log."""
         self._all: deque[Event] = deque()
         self._of_group: dict[str, deque[Event]] = {}
         """The same events by group: each group that is led asks for its own again and again."""

@@ -81,7 +81,6 @@ class Copied:
     produced: Mapping[str, float]
 
     def __add__(self, other: Copied) -> Copied:
-        """Return both together."""
         carried, produced = dict(self.carried), dict(self.produced)
         for pair, size in other.carried.items():
             carried[pair] = carried.get(pair, 0.0) + size

@@ -78,7 +78,6 @@ class Volume:
     records: int = 0
 
     def __add__(self, other: Volume) -> Volume:
-        """Return both together."""
         return Volume(wire_bytes=self.wire_bytes + other.wire_bytes, records=self.records + other.records)
 
 

@@ -51,7 +51,6 @@ class PartitionRows(Collection[PartitionTraffic]):
     __slots__ = ("_keys", "_numbers", "_readers", "_records")
 
     def __init__(self, partitions: Collection[PartitionTraffic]) -> None:
-        """Keep what these have."""
         shared: dict[tuple[str | None, str | None], tuple[str | None, str | None]] = {}
         readers = ((partition.member, partition.serving_rack) for partition in partitions)
         self._keys = tuple(partition.partition for partition in partitions)
@@ -76,7 +75,6 @@ class PartitionRows(Collection[PartitionTraffic]):
         )
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._keys)
 
     def __contains__(self, partition: object) -> bool:
@@ -84,7 +82,6 @@ class PartitionRows(Collection[PartitionTraffic]):
         return any(one == partition for one in self)
 
     def __iter__(self) -> Iterator[PartitionTraffic]:
-        """Make them."""
         rows = zip(self._keys, self._readers, self._records.tolist(), self._numbers.tolist(), strict=True)
         for key, (member, rack), records, numbers in rows:
             lag, readable, committed = (None if count == _NONE else count for count in records)

@@ -75,7 +75,6 @@ class ShareFacts:
     """
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
         self._last: _Structure | None = None
 
     def row_of(self, text: str) -> dict[str, Any]:
