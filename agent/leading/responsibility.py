@@ -51,6 +51,7 @@ class Responsibility:
         new_membership: Callable[[], Membership],
         prepare: Callable[[], None],
         empty_at: float | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """Prepare; nothing is sent.
 
@@ -66,7 +67,7 @@ class Responsibility:
         self._prepare = prepare
         self._empty_at = empty_at
         """When the group was empty before the next wait, monotonic seconds; None if that is not known."""
-        self._clock = time.monotonic
+        self._clock = clock or time.monotonic  # not a default value: the simulator replaces this module's clock
         self._name = lead(parts.group)
         self._fenced_in: int | None = None
         """The election term in which another agent took the membership over; None if none did in this term."""
